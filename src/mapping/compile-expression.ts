@@ -46,10 +46,13 @@ export function checkedExpression(
   const parts = survey(ast);
   const faults = faultsOf(parts, given, options);
   if (faults.length > 0) throw new ExpressionError(faults.join("; and "));
+  compiled.registerFunction("pad", pad, "<s-ns?:s>");
   if (options.key === true) {
     compiled.registerFunction("keyPart", keyPart);
     requireParts(ast);
   }
+  compiled.registerFunction("short", short);
+  limitTexts(ast);
   return {
     names: parts.names,
     joins: parts.operators.has("&") && !parts.chooses,
@@ -98,6 +101,50 @@ function plain(value: unknown): unknown {
   return Array.isArray(value) ? Array.from(value as unknown[]) : value;
 }
 
+/** The widest text that `$pad` makes. JSONata's own would make one so large that the whole process ends. */
+const MOST_PADDED = 100_000;
+
+/** As JSONata documents `$pad`. @param width negative: pads on the left */
+function pad(text: string | undefined, width: number, fill = " "): string | undefined {
+  if (text === undefined) return undefined;
+  if (Math.abs(width) > MOST_PADDED)
+    throw new ExpressionError(`$pad makes no text of more than ${MOST_PADDED} characters`);
+  const missing = Math.max(0, Math.abs(width) - Array.from(text).length);
+  const signs = Array.from(fill === "" ? " " : fill);
+  const padding = Array.from({ length: missing }, (_, index) => signs[index % signs.length]).join(
+    "",
+  );
+  return width < 0 ? padding + text : text + padding;
+}
+
+/** The longest text that `&` makes, in characters: a record has 1 MiB. Repeated doubling would end the whole process. */
+const MOST_JOINED = 8_000_000;
+
+function short(text: unknown): unknown {
+  if (typeof text === "string" && text.length > MOST_JOINED)
+    throw new ExpressionError(`& makes no text of more than ${MOST_JOINED} characters`);
+  return text;
+}
+
+/** Wraps each `&` in `short`. @param isApplied right of `~>` must stand a function */
+function limitTexts(node: unknown, isApplied = false): void {
+  if (typeof node !== "object" || node === null) return;
+  const { type, value } = node as Partial<Node>;
+  for (const [key, part] of Object.entries(node))
+    limitTexts(part, type === "apply" && key === "rhs");
+  if (type === "binary" && value === "&" && !isApplied)
+    Object.assign(node, calling("short", { ...node }));
+}
+
+/** The node of a call of this function. */
+const calling = (name: string, argument: Node): Node => ({
+  type: "function",
+  value: "(",
+  position: 0,
+  arguments: [argument],
+  procedure: { type: "variable", value: name, position: 0 },
+});
+
 function keyPart(value: unknown): unknown {
   const usable = typeof value === "string" ? value.trim() !== "" : typeof value === "number";
   if (!usable) throw new ExpressionError("a part of the key is missing");
@@ -118,14 +165,6 @@ function requireParts(node: Node): void {
     const operand = node[side];
     if (operand === undefined) continue;
     if (operand.type === "binary" && operand.value === "&") requireParts(operand);
-    else if (operand.type !== "string") {
-      node[side] = {
-        type: "function",
-        value: "(",
-        position: 0,
-        arguments: [operand],
-        procedure: { type: "variable", value: "keyPart", position: 0 },
-      };
-    }
+    else if (operand.type !== "string") node[side] = calling("keyPart", operand);
   }
 }

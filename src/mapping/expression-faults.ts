@@ -62,7 +62,7 @@ export function faultsOf(
 }
 
 function eventFault(name: string): string[] {
-  if (name in EVENT_FIELDS) return [];
+  if (Object.hasOwn(EVENT_FIELDS, name)) return [];
   const names = Object.keys(EVENT_FIELDS);
   const near = nearest(name, names);
   const meant = near === undefined ? `it has ${names.join(", ")}` : `did you mean ${near}?`;
@@ -74,7 +74,7 @@ function variableFault(
   bound: ReadonlySet<string>,
   given: readonly string[],
 ): string[] {
-  const why = FORBIDDEN[name];
+  const why = Object.hasOwn(FORBIDDEN, name) ? FORBIDDEN[name] : undefined;
   if (why !== undefined) return [`$${name} is not allowed: ${why}`];
   if (BUILT_IN.has(name) || bound.has(name) || given.includes(name) || /^\$?$/.test(name))
     return [];

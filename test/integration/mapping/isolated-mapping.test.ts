@@ -47,6 +47,11 @@ describe("an expression that does not end fails one record only, and blocks noth
       `city: '$match(c, /^(\\w+\\s?)*$/)'`,
       `${"a".repeat(40)}!`,
     ],
+    [
+      "a pattern that backtracks in another function",
+      `city: '$replace(c, /(a|aa)+$/, "x")'`,
+      `${"a".repeat(60)}!`,
+    ],
     ["memory", `city: 'c = "x" ? $count($map([1..90000], function($i) { [[1..90000]] }))'`, "x"],
   ] as const)("%s", async ([, fields, value]) => {
     const mapping = await open(fields);
@@ -95,6 +100,16 @@ describe("an expression that does not end fails one record only, and blocks noth
     });
     await mapping.close();
   });
+});
+
+test("the thread has none of the daemon's environment variables", async () => {
+  vi.stubEnv("SERVICE_TOKEN", "a secret");
+  const mapping = await openModule("record.b = process.env.SERVICE_TOKEN ?? 'nothing'");
+  vi.unstubAllEnvs();
+  expect(await mapping.map(context, { ...GOOD, a: "bad" }, DEFAULT_TENANT_LISTS)).toMatchObject({
+    candidate: { lastName: "nothing" },
+  });
+  await mapping.close();
 });
 
 test("a mapping file counts as it was at the start, whatever thread maps by it", async () => {
