@@ -40,6 +40,8 @@ export const IDLE: Readings = {
   changesLost: {},
   valueListsKnown: true,
   listsFetchedAt: undefined,
+  listsLost: {},
+  sentWithout: {},
   listsMissed: undefined,
   doubles: [],
   sources: { "": 0 },

@@ -3,7 +3,7 @@ import { withOwnIds } from "../src/crm/own-ids.ts";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import { FIELD_NAMES } from "../src/mapping/fields.ts";
 import { mapEventRecord } from "../src/mapping/map-event-record.ts";
-import type { MappingResult, WarningReason } from "../src/mapping/mapping.ts";
+import type { MappingResult } from "../src/mapping/mapping.ts";
 import { NO_LISTS } from "../src/service-spec/tenant-lists.ts";
 import type { ContentHash } from "../src/event/event-key.ts";
 import type { AcceptPorts } from "../src/sync/accept-event.ts";
@@ -13,9 +13,6 @@ import type { Mapped } from "../src/sync/mapped.ts";
 import { adoptKeptFields } from "./kept-fields.ts";
 import { requestFetch } from "./request-fetch.ts";
 import type { Runtime } from "./runtime.ts";
-
-/** Warnings about values that the tenant's lists do not allow. */
-const BY_LISTS: ReadonlySet<string> = new Set<WarningReason>(["not_in_tenant_list", "too_many"]);
 
 /** Records may hold fields of any name; those unknown to the service share this label. */
 const OTHER_FIELD = "other";
@@ -78,9 +75,7 @@ async function mapRecord(runtime: Runtime, event: CrmEvent, subject: string): Pr
   const mapped = await mapEventRecord(mapping, context, record, lists);
   if (mapped.kind !== "ignored") reportWarnings(runtime, mapped, subject);
   if (mapped.kind !== "mapped") return mapped;
-  const byLists = mapped.warnings.filter(({ reason }) => BY_LISTS.has(reason));
-  const leftOutByLists = [...new Set(byLists.map(({ field }) => field))];
-  return { ...mapped, leftOutByLists, warned: mapped.warnings };
+  return { ...mapped, warned: mapped.warnings };
 }
 
 /** Values themselves are personal data: only `crmsync preview` shows them. */

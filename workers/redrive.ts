@@ -3,7 +3,7 @@ import { forecastsOf, openRedriveView, type RedriveView } from "../src/dead-lett
 import { redrive } from "../src/dead-letters/redrive.ts";
 import type { StoredDeadLetter } from "../src/state/dead-letters.ts";
 import type { Accepted, AcceptPorts } from "../src/sync/accept-event.ts";
-import { isTenantProblem } from "../src/sync/tenant-problems.ts";
+import { isKeptProblem, isTenantProblem } from "../src/sync/tenant-problems.ts";
 import { reportAccepted } from "./report-accepted.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -13,13 +13,21 @@ export async function redriveDeadLetter(
   id: string,
   ports: AcceptPorts,
 ): Promise<"done" | "again"> {
-  const { clock, deadLetters, log, metrics, recordName } = runtime;
-  const letter = await deadLetters.find(id);
+  const { clock, deadLetters, log, metrics, recordName, staged, tenantLists } = runtime;
+  const lacking = staged.leftOut.codeIn(id);
+  const letter = await (lacking === undefined
+    ? deadLetters.find(id)
+    : staged.leftOut.find(lacking));
   const now = clock.now();
+  // The lists of another process may have rejected it: with older ones it would be rejected again and again.
+  await tenantLists.reload();
   const redriven = letter && (await redrive(letter, now, ports, runtime));
   if (redriven === undefined) return "done";
   const { again, dropped, event, records } = redriven;
   if (again) return "again";
+  // Staging has written it anew, or dropped it.
+  const isStaged = records.some(({ crmCode, result }) => crmCode === lacking && !ENDED.has(result));
+  if (lacking !== undefined && !isStaged) await staged.leftOut.drop(lacking);
   const source = metrics.sourceLabel(event?.source ?? "unknown");
   for (const record of records) reportAccepted(runtime, record, event, source, now);
   if (dropped) {
@@ -29,21 +37,53 @@ export async function redriveDeadLetter(
   return "done";
 }
 
-/** Redrives the dead letters that may pass now that the tenant's value lists have changed. */
-export async function redriveAllowed(runtime: Runtime): Promise<void> {
+/** How a record ends without being staged. */
+const ENDED: ReadonlySet<Accepted["result"]> = new Set(["superseded", "ignored", "rejected"]);
+
+/**
+ * The tenant's value lists have changed: redrives the dead letters that may pass now, and sends again what lacks
+ * a value of these fields, whose lists have more.
+ */
+export async function redriveAllowed(runtime: Runtime, grown: readonly string[]): Promise<void> {
   const { deadLetters, inbox, log, tenantLists } = runtime;
   let redriven = 0;
   try {
     const view = await openRedriveView(runtime, runtime.mapping);
     for await (const letter of deadLetters.all()) {
-      if (!isRejectedEnd(letter) && !(await isAllowed(letter, view))) continue;
+      const isByOldList = letter.reason === "service_rejected" && isOfLastHour(letter, runtime);
+      if (!isByOldList && !isRejectedEnd(letter) && !(await isAllowed(letter, view))) continue;
       await inbox.redrive(letter.id);
       redriven += 1;
     }
+    if (grown.length > 0) await sendLackingAgain(runtime, grown);
   } finally {
     await tenantLists.endChange();
   }
   if (redriven > 0) log.info({ records: redriven, why: "value lists" }, "dead_letter.redriven");
+}
+
+async function sendLackingAgain(
+  { clock, inbox, log, staged, tenantLists }: Runtime,
+  grown: readonly string[],
+): Promise<void> {
+  const missed: Record<string, number> = {};
+  let again = 0;
+  for await (const { crmCode, fields, id, text } of staged.leftOut.all()) {
+    const lacks = fields.filter((field) => grown.includes(field));
+    if (lacks.length === 0) continue;
+    if (id === undefined) {
+      for (const field of lacks) missed[field] = (missed[field] ?? 0) + 1;
+      await staged.leftOut.drop(crmCode, text);
+    } else {
+      await inbox.redrive(id);
+      again += 1;
+    }
+  }
+  if (again > 0) log.info({ fields: grown, records: again }, "value_lists.sent_again");
+  for (const [field, records] of Object.entries(missed)) {
+    log.warn({ fields: [field], records }, "value_lists.values_left_out");
+  }
+  if (Object.keys(missed).length > 0) await tenantLists.noteMissed(missed, clock.now());
 }
 
 /** Clocks of processes and of Redis may differ by this, ms. */
@@ -66,8 +106,16 @@ export async function redriveRejected(runtime: Runtime, since: number): Promise<
 async function isAllowed(letter: StoredDeadLetter, view: RedriveView): Promise<boolean> {
   if (letter.reason !== "invalid" || !letter.problems.every(isTenantProblem)) return false;
   const [forecast] = await forecastsOf([letter], view);
-  return forecast?.kind === "sent" || forecast?.kind === "settled";
+  return (
+    forecast?.kind === "sent" ||
+    forecast?.kind === "settled" ||
+    (forecast?.kind === "unknown" && letter.problems.some(isKeptProblem))
+  );
 }
+
+/** Lists are asked for once an hour: by an older one, the service may have rejected what the mapping leaves out now. */
+const isOfLastHour = ({ at }: StoredDeadLetter, { clock, config }: Runtime): boolean =>
+  clock.now() - at < config.QUOTA_HOUR_MS + CLOCKS_MS;
 
 /** A termination sends what the service has: without the values that have left the lists, it may pass. */
 const isRejectedEnd = ({ newest, reason }: StoredDeadLetter): boolean =>

@@ -21,7 +21,6 @@ export function reportAccepted(
   const common = { crmCode, lane, source };
   const isRedriven = since !== undefined;
   if (record.ignored !== undefined) reportIgnored(runtime, record, event, source);
-  noteLeftOut(runtime, record);
   if (record.reused === true) runtime.metrics.countReused(source);
   if (coalesced) reportOutcome(runtime, { ...common, outcome: "coalesced" });
   switch (result) {
@@ -52,18 +51,6 @@ export function reportAccepted(
     case "rejected":
       reportOutcome(runtime, { ...common, outcome: result, reason, problems, isRedriven });
   }
-}
-
-/** After a crash it is missing in a count: no change depends on it. */
-function noteLeftOut(
-  { rarely, tenantLists }: Runtime,
-  { crmCode, leftOut = [], result }: Accepted,
-): void {
-  if (crmCode === undefined || leftOut.length === 0) return;
-  if (result === "superseded" || result === "duplicate") return;
-  tenantLists
-    .noteLeftOut(crmCode, leftOut)
-    .catch((error: unknown) => rarely.warn({ err: error }, "value_lists.check_failed"));
 }
 
 function reportIgnored(

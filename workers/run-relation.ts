@@ -4,6 +4,7 @@ import { readOne } from "../src/ops/redis-reading.ts";
 import type { Permit } from "../src/quota/permit.ts";
 import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
 import { deadLetterOf } from "../src/sync/dead-letter-of.ts";
+import { deadLetterId } from "../src/sync/dead-letter.ts";
 import { runStep } from "../src/sync/noted.ts";
 import { retryShareMs } from "../src/sync/retry-delay.ts";
 import type { ServiceReply } from "../src/sync/service-reply.ts";
@@ -15,6 +16,7 @@ import {
 } from "../src/sync/staged-state.ts";
 import type { RunEnd } from "../src/sync/run-end.ts";
 import { syncRelation, type SyncPorts } from "../src/sync/sync-relation.ts";
+import { isKeptProblem } from "../src/sync/tenant-problems.ts";
 import { auditChange } from "./audit-trail.ts";
 import { hashOf } from "../src/ops/log-names.ts";
 import { reportOutcome } from "./report-outcome.ts";
@@ -145,6 +147,12 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
       );
       // After the letter is stored: changed lists may redrive it.
       if (reason === "service_rejected") await runtime.tenantLists.doubt(runtime.clock.now());
+      // The letter has the event now: it is not sent without the value.
+      if (reason === "invalid") await staged.leftOut.drop(state.crmCode);
+      // The lists have changed since it was mapped: it is mapped by those of now. What the service has stays.
+      if (reason === "invalid" && bringsFields(state) && !problems.some(isKeptProblem)) {
+        await runtime.inbox.redrive(deadLetterId(state.crmCode));
+      }
     },
     now: () => runtime.clock.now(),
     lists: () => runtime.tenantLists.known(),

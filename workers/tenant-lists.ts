@@ -2,11 +2,9 @@
  * Keeps the tenant's value lists current: requested at the first start, once per hour window, and
  * when they are doubted (the service has rejected a payload, or they refuse a value that may be
  * allowed by now). One process requests them; all read them from Redis. Dead letters that may pass
- * by a changed list are redriven.
+ * by a changed list are redriven, and relations that lack a value which a list has by now are sent again.
  */
-import type { ListChange } from "../src/service-spec/list-changes.ts";
 import { tenantFields } from "../src/service-spec/tenant-lists.ts";
-import type { SchemaReply } from "../src/service/reply.ts";
 import type { Part } from "../src/ops/shutdown.ts";
 import { startPolling } from "./poll.ts";
 import { redriveAllowed } from "./redrive.ts";
@@ -64,7 +62,8 @@ export function keepTenantLists(
         }
       }
       if (!(await tenantLists.reload())) return;
-      if (access !== undefined && (await tenantLists.haveChanged())) await redriveAllowed(runtime);
+      const grown = access === undefined ? undefined : await tenantLists.haveChanged();
+      if (grown !== undefined) await redriveAllowed(runtime, grown);
       clearTimeout(late);
       known.resolve();
     },
@@ -97,28 +96,14 @@ async function requestLists(
     for (const { field, added, removed, says } of changes) {
       log.info({ fields: [field], added, removed, why: says }, "value_lists.changed");
     }
-    await reportFields(runtime, reply, changes);
+    const { unusable } = tenantFields(reply.fields);
+    if (unusable.length > 0) {
+      rarely.warn({ fields: unusable.slice(0, MOST_NAMED) }, "value_lists.field_unusable");
+    }
+    await runtime.staged.leftOut.expire(clock.now());
     return true;
   }
   if (reply.kind === "denied") await access.denied(reply);
   rarely.warn({ reply: reply.kind }, "value_lists.fetch_failed");
   return false;
-}
-
-/** Names the fields that cannot be read, and those of which records were sent without a value that is allowed now. */
-async function reportFields(
-  { log, rarely, tenantLists }: Runtime,
-  reply: Extract<SchemaReply, { kind: "schema" }>,
-  changes: readonly ListChange[],
-): Promise<void> {
-  const { unusable } = tenantFields(reply.fields);
-  if (unusable.length > 0) {
-    rarely.warn({ fields: unusable.slice(0, MOST_NAMED) }, "value_lists.field_unusable");
-  }
-  const { records = {} } = (await tenantLists.missed()) ?? {};
-  for (const { field, allowsMore } of changes) {
-    const count = records[field];
-    if (!allowsMore || count === undefined) continue;
-    log.warn({ fields: [field], records: count }, "value_lists.values_left_out");
-  }
 }

@@ -15,6 +15,7 @@ import type { FingerprintOf } from "../sync/fingerprint.ts";
 import { NO_ORDERS, rowWithoutProof, type LedgerRow, type Orders } from "../sync/ledger-row.ts";
 import { isSuperseded, newestOrders, provenOf } from "../sync/record.ts";
 import type { Problem } from "../event/problem.ts";
+import { isKeptProblem } from "../sync/tenant-problems.ts";
 import { REJECTIONS } from "../sync/rejections.ts";
 import type { StateToStage } from "../sync/staged-state.ts";
 import { arrivalOf, parsedEvent } from "./stored-event.ts";
@@ -91,11 +92,12 @@ export async function forecastsOf(
   const onState = new Map(
     states.map((state, index) => [state, forecastOfState(state, known[index], view)]),
   );
-  return letters.map(({ reason }, index) => {
+  return letters.map(({ problems, reason }, index) => {
     const { forecasts = [], staged = [] } = plans[index] ?? {};
     const all = [...forecasts, ...staged.map((state) => onState.get(state) ?? SETTLED)];
     const [first = SETTLED] = all.sort((a, b) => ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind));
-    const isUnknown = first.kind === "sent" && BY_SERVICE.has(reason);
+    const isByService = BY_SERVICE.has(reason) || problems.some(isKeptProblem);
+    const isUnknown = first.kind === "sent" && isByService;
     return isUnknown ? { kind: "unknown", why: "service" } : first;
   });
 }

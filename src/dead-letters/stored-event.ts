@@ -24,7 +24,10 @@ export function subjectOf(letter: Pick<StoredDeadLetter, "event">): string | und
 }
 
 /** The arrival of a redriven event: it keeps its old place among the events of its record. */
-export function arrivalOf(letter: StoredDeadLetter, now: number): Arrival {
+export function arrivalOf(
+  letter: Pick<StoredDeadLetter, "arrival" | "firstAt" | "newest" | "order">,
+  now: number,
+): Arrival {
   const { order, firstAt, arrival = { at: firstAt, number: 0 } } = letter;
   const later = laterOf(letter);
   return { ...arrival, at: Math.min(arrival.at, now), order, redrivenAt: now, later };

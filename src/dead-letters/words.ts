@@ -1,6 +1,7 @@
 /** How dead letters, their faults and forecasts are put into words. */
 import { allPrintable } from "../ops/printable.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
+import { isTenantProblem } from "../sync/tenant-problems.ts";
 import { REMEDIES } from "../sync/dead-letter.ts";
 import type { Forecast, UnknownWhy } from "./forecast.ts";
 import type { GroupKey } from "./group-of.ts";
@@ -10,9 +11,20 @@ import { laterOf } from "./stored-event.ts";
 export const faultOf = ({ field, rule }: Pick<GroupKey, "field" | "rule">): string =>
   rule === "" ? "no field is named" : `${field === "" ? "(the whole)" : field}: ${rule}`;
 
-export const remedyOf = ({ reason }: Pick<StoredDeadLetter, "reason">): string =>
+export function remedyOf({ problems = [], reason, rule }: Failed): string {
+  const rules = rule === undefined ? problems : [{ rule }];
+  if (reason === "invalid" && rules.length > 0 && rules.every(isTenantProblem))
+    return TENANT_REMEDY;
   // Another version of crmsync may have stored it.
-  REMEDIES[reason] ?? "See the documentation of this version.";
+  return REMEDIES[reason] ?? "See the documentation of this version.";
+}
+
+/** A dead letter, or the fault of several. */
+type Failed = Pick<StoredDeadLetter, "reason"> &
+  Partial<Pick<StoredDeadLetter, "problems"> & Pick<GroupKey, "rule">>;
+
+const TENANT_REMEDY =
+  "Correct the named fields in the CRM, give the mapping a `default` or a `table` for them, or have the tenant allow the values: it is then redriven by itself.";
 
 /** What a redrive does beside accepting the event; undefined: nothing. */
 export function laterText(letter: StoredDeadLetter): string | undefined {

@@ -15,6 +15,7 @@ export const TRACES = {
   fetch: ["record to fetch", "records to fetch"],
   dead: ["dead letter", "dead letters"],
   history: ["history", "histories"],
+  leftOut: ["event with a value that the lists lack", "events with a value that the lists lack"],
   tries: ["count of tries", "counts of tries"],
 } as const satisfies Readonly<Record<RecordTrace | Place, readonly [one: string, many: string]>>;
 

@@ -57,13 +57,13 @@ export async function readHistories(
   return told;
 }
 
-async function* readInbox({ inbox }: Stores, names: EventNames): AsyncGenerator<Piece> {
+async function* readInbox({ inbox, staged }: Stores, names: EventNames): AsyncGenerator<Piece> {
   for await (const job of readJobs(inbox.queue, JOB_STATES)) {
     const letter = redriveOf(job);
     const named =
       letter === undefined
         ? await names.of(await unlessDamaged(inbox.read(job), undefined))
-        : nameOfLetter(letter);
+        : nameOfLetter(letter, staged.leftOut.codeIn(letter));
     yield { place: "inbox", id: job.id ?? "", ...named };
   }
 }
@@ -75,9 +75,12 @@ const unlessDamaged = <Value>(opened: Promise<Value>, otherwise: Value): Promise
     throw error;
   });
 
-/** What a dead letter's id says, as a redrive has it. */
-const nameOfLetter = (id: string): Named =>
-  id.startsWith(deadLetterId("")) ? { crmCode: id.slice(deadLetterId("").length) } : {};
+/** What the id of a dead letter, or of an event with a left out value, says, as a redrive has it. */
+function nameOfLetter(id: string, leftOut: string | undefined): Named {
+  const prefix = deadLetterId("");
+  const crmCode = id.startsWith(prefix) ? id.slice(prefix.length) : leftOut;
+  return crmCode === undefined ? {} : { crmCode };
+}
 
 /** A thin event and its job have the same name: the CRM, a bar, the subject. */
 async function* readFetches({ keys, redis, thinEvents }: Stores): AsyncGenerator<Piece> {

@@ -13,7 +13,7 @@ const PAGE = 1000;
 /** A day longer than ids of events are surely remembered: then no sender sends an older event again. */
 const ORDER_KEPT_S = 8 * 86_400;
 
-export type RecordTrace = "staged" | "ledger" | "verify" | "tries" | "history";
+export type RecordTrace = "staged" | "ledger" | "verify" | "tries" | "history" | "leftOut";
 
 export interface RecordTraces {
   readonly found: readonly RecordTrace[];
@@ -21,7 +21,7 @@ export interface RecordTraces {
   readonly isHeld: boolean;
 }
 
-type Needed = Pick<Stores, "keys" | "records" | "redis">;
+type Needed = Pick<Stores, "keys" | "records" | "redis" | "staged">;
 
 export class Records {
   readonly #stores: Needed;
@@ -37,19 +37,26 @@ export class Records {
       (await redis.exists(keys.history("crmCode", crmCode))) === 1 ||
       (await this.#subjectsOf(crmCode)).length > 0;
     const isHeld = read.staged !== undefined && busyUntil(read.staged, read.now) !== undefined;
-    return { found: tracesIn(read, hasHistory), isHeld };
+    const isLeftOut = (await redis.hexists(keys.leftOut, crmCode)) === 1;
+    return { found: tracesIn(read, hasHistory, isLeftOut), isHeld };
   }
 
   /** In one step, so that no worker can take the record in between. @returns what it has erased. */
   async erase(crmCode: string): Promise<RecordTraces> {
-    const { keys, records } = this.#stores;
+    const { keys, records, staged } = this.#stores;
     const history = keys.history("crmCode", crmCode);
     const subjects = await this.#subjectsOf(crmCode);
-    return records.change<RecordTraces>(crmCode, [["EXISTS", history]], (read) => {
+    const more: Call[] = [
+      ["EXISTS", history],
+      ["HGET", keys.leftOut, crmCode],
+    ];
+    return records.change<RecordTraces>(crmCode, more, (read) => {
+      const leftOut = read.more[1] as string | null;
       const forgotten = forget(read, read);
       if (forgotten.kind === "held") return unchanged({ found: [], isHeld: true });
       const { isAbsent, row } = forgotten;
-      const found = tracesIn(read, read.more[0] === 1 || subjects.length > 0);
+      const hasHistory = read.more[0] === 1 || subjects.length > 0;
+      const found = tracesIn(read, hasHistory, leftOut !== null);
       const kept: Call[] =
         row === undefined || found.length === 0
           ? []
@@ -69,6 +76,7 @@ export class Records {
           ["DEL", keys.staged(crmCode)],
           ["HDEL", keys.ledger, crmCode],
           ["DEL", history],
+          ...staged.leftOut.dropCalls(crmCode, leftOut),
           ...(subjects.length === 0 ? [] : [["HDEL", keys.subjects, ...subjects] as const]),
           ["ZREM", keys.terminations, crmCode],
           ...records.placeCalls(crmCode, read.staged, undefined),
@@ -90,7 +98,11 @@ export class Records {
   }
 }
 
-function tracesIn({ rowText, staged }: ReadRecord, hasHistory: boolean): RecordTrace[] {
+function tracesIn(
+  { rowText, staged }: ReadRecord,
+  hasHistory: boolean,
+  isLeftOut: boolean,
+): RecordTrace[] {
   const isProof = staged?.phase === "proven" || staged?.phase === "left";
   return [
     ...(staged !== undefined && !isProof ? (["staged"] as const) : []),
@@ -98,5 +110,6 @@ function tracesIn({ rowText, staged }: ReadRecord, hasHistory: boolean): RecordT
     ...(isProof ? (["verify"] as const) : []),
     ...(staged?.failure === undefined ? [] : (["tries"] as const)),
     ...(hasHistory ? (["history"] as const) : []),
+    ...(isLeftOut ? (["leftOut"] as const) : []),
   ];
 }

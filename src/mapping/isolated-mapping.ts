@@ -4,7 +4,6 @@
  */
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { NO_KEEPS, type Keeps } from "../sync/keeps.ts";
-import { fitTenantLists } from "./fit-tenant-lists.ts";
 import { MapThread, type Task } from "./map-thread.ts";
 import {
   MappingError,
@@ -75,9 +74,10 @@ export class IsolatedMapping implements Mapping {
     lists: TenantLists,
     options: MapOptions = {},
   ): Promise<MappingResult> {
-    const result = await new Promise<MappingResult>((resolve, reject) => {
+    return new Promise<MappingResult>((resolve, reject) => {
       this.#waiting.push({
         request: { kind: "map", event, record, options },
+        lists,
         done: (message) => message.kind === "result" && resolve(message.result),
         late: (problem) =>
           resolve({ kind: "unmappable", crmCode: undefined, problems: [problem], warnings: [] }),
@@ -85,7 +85,6 @@ export class IsolatedMapping implements Mapping {
       });
       this.#next();
     });
-    return fitTenantLists(result, lists, options);
   }
 
   async #translate(about: WebhookAbout, content: WebhookContent): Promise<TranslatedBody> {

@@ -4,9 +4,9 @@ import { kindOf, problemsOf } from "../event/problem.ts";
 import { watchAbsent } from "./absent-fields.ts";
 import type { CompiledField } from "./compile-mapping.ts";
 import { FIELD_NAMES, traitsOf } from "./fields.ts";
-import { mapFields, unmappable } from "./map-fields.ts";
+import { mapFields, unmappable, type MapFieldsOptions } from "./map-fields.ts";
 import type { MapRecord, MappedRecord } from "./map-module.ts";
-import type { CrmRecord, EventContext, MapOptions, MappingResult } from "./mapping.ts";
+import type { CrmRecord, EventContext, MappingResult } from "./mapping.ts";
 import { nameOfThrown } from "./module-error.ts";
 import { warningOf } from "./warning.ts";
 
@@ -14,7 +14,7 @@ export async function mapByModule(
   mapping: MapRecord,
   event: EventContext,
   record: CrmRecord | undefined,
-  options: MapOptions = {},
+  options: MapFieldsOptions = {},
   reads: readonly string[] = [],
 ): Promise<MappingResult> {
   const isPartial = event.partial === true && record !== undefined;

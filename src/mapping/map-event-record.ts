@@ -5,11 +5,19 @@ import type {
   MapOptions,
   Mapping,
   MappingResult,
+  MappingWarning,
   WarningReason,
 } from "./mapping.ts";
 
 /** Warnings about a value that was sent, or has no place at the service: nothing is missing there. */
 const NOTHING_LOST: ReadonlySet<WarningReason> = new Set(["unknown_field", "kept_as_is"]);
+
+/** Warnings about values that the tenant's lists do not allow. */
+const BY_LISTS: ReadonlySet<WarningReason> = new Set([
+  "not_in_tenant_list",
+  "no_longer_listed",
+  "too_many",
+]);
 
 /**
  * Maps the record of one event. What is left of a deleted record may be unusable: its crmCode is
@@ -22,21 +30,34 @@ export async function mapEventRecord(
   lists: TenantLists,
   options: MapOptions = {},
 ): Promise<MappingResult> {
-  const mapped = withNotUnderstood(await mapping.map(context, record, lists, options));
+  const mapped = withLeftOut(await mapping.map(context, record, lists, options));
   const hasNoKey = mapped.kind === "unmappable" && mapped.crmCode === undefined;
   if (!hasNoKey || record === undefined || context.type !== "crm.record.deleted") return mapped;
   const withoutRecord = await mapping.map(context, undefined, lists, options);
   return withoutRecord.kind === "mapped" ? withoutRecord : mapped;
 }
 
-/** What the mapping could not use, or the record did not bring, is not "empty": the service keeps its value. */
-function withNotUnderstood(mapped: MappingResult): MappingResult {
+/**
+ * What the record has in a field, and the mapping could not use, or what it did not bring, is not "empty": the service
+ * keeps its value. So it does where only some items can be sent, and it may have the others from the time when the tenant
+ * allowed them.
+ */
+function withLeftOut(mapped: MappingResult): MappingResult {
   if (mapped.kind !== "mapped" || mapped.candidate === undefined) return mapped;
-  const { candidate } = mapped;
-  const fields = mapped.warnings.flatMap(({ field, reason }) =>
-    reason === "not_carried" || (candidate[field] === undefined && !NOTHING_LOST.has(reason))
-      ? [field]
-      : [],
+  const { candidate, warnings } = mapped;
+  const fieldsOf = (isMeant: (warning: MappingWarning) => boolean) => [
+    ...new Set(warnings.filter(isMeant).map(({ field }) => field)),
+  ];
+  const notUnderstood = fieldsOf(
+    ({ field, reason }) =>
+      reason === "no_longer_listed" ||
+      reason === "not_carried" ||
+      (candidate[field] === undefined && !NOTHING_LOST.has(reason)),
   );
-  return fields.length === 0 ? mapped : { ...mapped, notUnderstood: [...new Set(fields)] };
+  const leftOutByLists = fieldsOf(({ reason }) => BY_LISTS.has(reason));
+  return {
+    ...mapped,
+    ...(notUnderstood.length > 0 && { notUnderstood }),
+    ...(leftOutByLists.length > 0 && { leftOutByLists }),
+  };
 }

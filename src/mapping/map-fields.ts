@@ -5,8 +5,10 @@ import { kindOf, type Problem } from "../event/problem.ts";
 import { FIELD_MAX_LENGTH } from "../sync/limits.ts";
 import type { AbsentRead } from "./absent-fields.ts";
 import type { CompiledField } from "./compile-mapping.ts";
+import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { failureOf } from "./expression-errors.ts";
 import { REQUIRED_FIELDS, ruleOf } from "./fields.ts";
+import { fitToList } from "./fit-to-list.ts";
 import {
   WARNING_REASONS,
   type CrmRecord,
@@ -21,6 +23,11 @@ import { textOf, warningOf } from "./warning.ts";
 /** Called with the name of each expression before it is evaluated, to name one that never ends. */
 export type Watch = (field: string) => void;
 
+export interface MapFieldsOptions extends MapOptions {
+  /** The tenant's; without them, every value counts as listed. */
+  readonly lists?: TenantLists;
+}
+
 /**
  * @param fields with `type` first, because it decides which fields exist.
  * @param absentRead of a record that may lack fields
@@ -30,7 +37,7 @@ export async function mapFields(
   crmCode: string,
   event: EventContext,
   record: CrmRecord | undefined,
-  options: MapOptions,
+  options: MapFieldsOptions,
   watch: Watch = () => {},
   absentRead: AbsentRead = () => [],
 ): Promise<MappingResult> {
@@ -73,7 +80,7 @@ interface Scope {
   readonly candidate: Record<string, unknown>;
   readonly warnings: MappingWarning[];
   readonly problems: Problem[];
-  readonly options: MapOptions;
+  readonly options: MapFieldsOptions;
   readonly watch: Watch;
   readonly absentRead: AbsentRead;
 }
@@ -87,9 +94,23 @@ async function mapField(
   const { name } = field;
   scope.watch(name);
   const warnings: ValueWarning[] = [];
-  const value = field.constant ?? (await valueOf(field, scope, warnings)) ?? field.fallback;
   const rule = variant === undefined ? undefined : ruleOf(name, variant);
   const exists = variant === undefined || rule !== undefined;
+  const list = exists ? scope.options.lists?.get(name) : undefined;
+  const unlisted: unknown[] = [];
+  const fit: Fit = (found) => {
+    const fitted = list === undefined ? { value: found, warnings: [] } : fitToList(found, list);
+    if (found !== undefined && fitted.value === undefined) unlisted.push(found);
+    warnings.push(...fitted.warnings);
+    return fitted.value;
+  };
+  const value =
+    fit(field.constant) ?? (await valueOf(field, scope, warnings, fit)) ?? fit(field.fallback);
+  // The check of the payload rejects it, so that the record is redriven once the list has the value.
+  if (value === undefined && unlisted.length > 0 && (field.required || list?.isRequired)) {
+    scope.candidate[name] = unlisted[0];
+    return;
+  }
   if (value !== undefined && exists) {
     const accepted = accept(value, rule, warnings);
     if (accepted !== undefined) scope.candidate[name] = accepted;
@@ -120,10 +141,14 @@ const distinct = (warnings: readonly ValueWarning[]): ValueWarning[] => [
   ...new Map(warnings.map((one) => [`${one.reason} ${textOf(one.value)}`, one])).values(),
 ];
 
+/** The value as the tenant's list spells it; undefined: the list does not allow it, which is noted. */
+type Fit = (value: unknown) => unknown;
+
 async function valueOf(
   field: CompiledField,
   scope: Scope,
   warnings: ValueWarning[],
+  fit: Fit,
 ): Promise<unknown> {
   const { event, record, candidate } = scope;
   const country = ["countryOfResidence", "countryOfOperation", "fiscalCountry"]
@@ -145,12 +170,12 @@ async function valueOf(
     }
     const normalised = normalise(raw, wanted);
     warnings.push(...normalised.warnings);
+    const fitted = fit(normalised.value);
     const lacked = scope.absentRead();
-    const isUsable = normalised.value !== undefined;
-    if (!isUsable || source.joins) absent.push(...lacked);
-    if (!isUsable) continue;
+    if (fitted === undefined || source.joins) absent.push(...lacked);
+    if (fitted === undefined) continue;
     warnings.push(...notCarried(source.joins ? lacked : []));
-    return normalised.value;
+    return fitted;
   }
   warnings.push(...notCarried(absent));
   return undefined;

@@ -1,4 +1,5 @@
 /** Messages between the daemon and the thread in which mappings run. */
+import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { Keeps } from "../sync/keeps.ts";
 import { FIELD_NAMES } from "./fields.ts";
 import type { CrmRecord, EventContext, MapOptions, MappingResult } from "./mapping.ts";
@@ -27,6 +28,12 @@ export const WATCHED: readonly string[] = [
 ];
 
 export type ThreadRequest = MapRequest | ChunkRequest;
+
+/** The tenant's lists, for all records that follow. */
+export interface NewLists {
+  readonly kind: "lists";
+  readonly lists: TenantLists;
+}
 
 export interface MapRequest {
   readonly kind: "map";

@@ -9,15 +9,15 @@ import { withoutNulls } from "./clean.ts";
 import type { CompiledMapping, CompiledRule } from "./compile-mapping.ts";
 import type { Expression } from "./compile-expression.ts";
 import { failureOf } from "./expression-errors.ts";
-import { mapFields, unmappable, type Watch } from "./map-fields.ts";
-import type { CrmRecord, EventContext, MapOptions, MappingResult } from "./mapping.ts";
+import { mapFields, unmappable, type MapFieldsOptions, type Watch } from "./map-fields.ts";
+import type { CrmRecord, EventContext, MappingResult } from "./mapping.ts";
 import { pointerTo } from "./whens.ts";
 
 export async function mapRecord(
   mapping: CompiledMapping,
   event: EventContext,
   given: CrmRecord | undefined,
-  options: MapOptions = {},
+  options: MapFieldsOptions = {},
   watch: Watch = () => {},
 ): Promise<MappingResult> {
   const record = given && (withoutNulls(given) as CrmRecord);
@@ -126,7 +126,7 @@ async function mapByRule(
   rule: CompiledRule,
   event: EventContext,
   record: CrmRecord | undefined,
-  options: MapOptions,
+  options: MapFieldsOptions,
   watch: Watch,
   absentRead?: AbsentRead,
 ): Promise<MappingResult> {

@@ -3,6 +3,7 @@ import { getCompileCacheDir } from "node:module";
 import { dirname } from "node:path";
 import { Worker } from "node:worker_threads";
 import type { Problem } from "../event/problem.ts";
+import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { startAwakeTimer, type AwakeTimer } from "./awake-timer.ts";
 import {
   WATCHED,
@@ -45,6 +46,8 @@ function workerEnvironment(): Record<string, string> {
 /** What the thread is asked, and what becomes of its answer. */
 export interface Task {
   readonly request: ThreadRequest;
+  /** The lists that its values must be on; sent to the thread only when they are others than before. */
+  readonly lists?: TenantLists;
   done(message: Extract<MapWorkerMessage, { kind: "result" | "chunk" }>): void;
   /** An expression did not end; `at` is the place of the event in a chunk. */
   late(problem: Problem, at: number): void;
@@ -68,6 +71,7 @@ export class MapThread {
   readonly #watched: Int32Array;
   readonly #listeners: Listeners;
   #running: Task | undefined;
+  #lists: TenantLists | undefined;
   #watch: AwakeTimer | undefined;
   #ended = false;
 
@@ -119,9 +123,12 @@ export class MapThread {
   run(task: Task): void {
     this.#running = task;
     this.#watch = this.#watchTime(task);
+    const { lists = this.#lists, request } = task;
+    const messages = lists === this.#lists ? [request] : [{ kind: "lists", lists }, request];
+    this.#lists = lists;
     try {
       // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, no window
-      this.#worker.postMessage(task.request);
+      for (const message of messages) this.#worker.postMessage(message);
     } catch (error) {
       // The record cannot be cloned, so the thread cannot map it.
       this.#free();

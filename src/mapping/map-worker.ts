@@ -5,6 +5,7 @@
  */
 import { pathToFileURL } from "node:url";
 import { parentPort, workerData } from "node:worker_threads";
+import { NO_LISTS, type TenantLists } from "../service-spec/tenant-lists.ts";
 import type { Keeps } from "../sync/keeps.ts";
 import { compileMapping } from "./compile-mapping.ts";
 import { keepsOfFile, keepsOfModule, type KeepingModule } from "./keeps-of-mapping.ts";
@@ -13,6 +14,7 @@ import {
   type MapRequest,
   type MapWorkerData,
   type MapWorkerMessage,
+  type NewLists,
   type ThreadRequest,
 } from "./map-protocol.ts";
 import type { Watch } from "./map-fields.ts";
@@ -27,7 +29,7 @@ import { mapByModule } from "./map-by-module.ts";
 import { compileWebhooks, type CompiledWebhook } from "./webhooks/compile.ts";
 import { translateChunk } from "./webhooks/translate-chunk.ts";
 
-type Run = (request: MapRequest, watch: Watch) => Promise<MappingResult>;
+type Run = (request: MapRequest, lists: TenantLists, watch: Watch) => Promise<MappingResult>;
 
 interface Loaded {
   readonly run: Run;
@@ -55,7 +57,8 @@ async function load({ file, text: known }: MapWorkerData): Promise<Loaded> {
       throw new MappingError(file, ["reads must be a list of the CRM's fields"]);
     }
     return {
-      run: ({ event, record, options }) => mapByModule(mapping, event, record, options, reads),
+      run: ({ event, record, options }, lists) =>
+        mapByModule(mapping, event, record, { ...options, lists }, reads),
       text: undefined,
       objects: [],
       reads,
@@ -68,7 +71,8 @@ async function load({ file, text: known }: MapWorkerData): Promise<Loaded> {
   const parsed = readMappingFile(text, file);
   const compiled = compileMapping(parsed);
   return {
-    run: ({ event, record, options }, watch) => mapRecord(compiled, event, record, options, watch),
+    run: ({ event, record, options }, lists, watch) =>
+      mapRecord(compiled, event, record, { ...options, lists }, watch),
     text,
     objects: [...new Set(parsed.objects.flatMap(({ object }) => object))],
     reads: [...compiled.names],
@@ -86,14 +90,20 @@ if (parentPort !== null) {
   const watch: Watch = (name) => void Atomics.store(given.watched, 0, numbers.get(name) ?? 0);
   try {
     const { run, webhooks, ...about } = await load(given);
+    let lists = NO_LISTS;
     const answer = async (request: ThreadRequest): Promise<MapWorkerMessage> => {
-      if (request.kind === "map") return { kind: "result", result: await run(request, watch) };
+      if (request.kind === "map")
+        return { kind: "result", result: await run(request, lists, watch) };
       const webhook = webhooks.get(request.webhook);
       if (webhook === undefined) throw new Error(`the mapping has no webhook ${request.webhook}`);
       const at = (index: number) => void Atomics.store(given.watched, 1, index);
       return { kind: "chunk", events: await translateChunk(webhook, request, watch, at) };
     };
-    port.on("message", (request: ThreadRequest) => {
+    port.on("message", (request: ThreadRequest | NewLists) => {
+      if (request.kind === "lists") {
+        lists = request.lists;
+        return;
+      }
       watch("");
       answer(request)
         .then(send)

@@ -17,6 +17,8 @@ export const WARNING_REASONS = {
   not_in_table: "the table has no entry for the value",
   not_in_list: "the service does not allow this value",
   not_in_tenant_list: "the tenant's value list does not have this value",
+  no_longer_listed:
+    "the tenant's value list no longer has this item: what the service has in the field stays",
   too_many: "the tenant allows only one value, and there are several",
   not_accepted: "the value breaks the service's rule for the field",
   unknown_field: "this type of relation does not have the field",

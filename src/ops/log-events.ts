@@ -248,6 +248,10 @@ export const LOG_EVENTS = {
     "Fields of the service's value lists are not as it promises: their last known lists stay, or they are ignored.",
     "`fields` names them.",
   ],
+  "value_lists.sent_again": [
+    "info",
+    "The service's value lists of `fields` have more values: the relations that were sent without one are sent again. `records` counts them.",
+  ],
   "value_lists.values_left_out": [
     "Records were sent without a value that the service's list of a field allows by now: reconcile an export of the CRM.",
     "`fields` names the field, `records` counts the records, at most.",

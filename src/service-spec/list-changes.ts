@@ -1,5 +1,5 @@
 /** How the value lists of a tenant differ between two schema-config responses. */
-import type { TenantFieldConfig, TenantLists } from "./tenant-lists.ts";
+import type { Losses, TenantFieldConfig, TenantLists } from "./tenant-lists.ts";
 
 /** What changed for one field. */
 export interface ListChange {
@@ -46,6 +46,30 @@ function changeOf(field: string, was: TenantFieldConfig, is: TenantFieldConfig):
     (!anyNow && !anyBefore && added > 0) ||
     (!was.multiSelect && is.multiSelect);
   return { field, added, removed, allowsMore, says: says.join(", ") };
+}
+
+/** What the lists have lost, once they are `after`. @param now ms */
+export function lossesAfter(
+  losses: Losses,
+  before: TenantLists,
+  after: TenantLists,
+  now: number,
+): Losses {
+  const all: Record<string, Losses[string]> = {};
+  for (const [field, { values }] of after) {
+    if (values === undefined) continue;
+    const known = losses[field];
+    const was = before.get(field)?.values;
+    const gone = [...(was ?? [])].filter((value) => !values.has(value));
+    const at = was === undefined || gone.length > 0 ? now : (known?.at ?? now);
+    if (was === undefined || known?.values === "any") all[field] = { at, values: "any" };
+    else {
+      const lost = new Set([...(known?.values ?? []), ...gone]);
+      const stillLost = [...lost].filter((value) => !values.has(value));
+      if (stillLost.length > 0) all[field] = { at, values: stillLost };
+    }
+  }
+  return all;
 }
 
 const countMissing = (values: ReadonlySet<string>, from: ReadonlySet<string>): number =>

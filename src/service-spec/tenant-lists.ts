@@ -35,10 +35,17 @@ export interface TenantFieldConfig {
   readonly values: ReadonlySet<string> | undefined;
   readonly isRequired: boolean;
   readonly multiSelect: boolean;
+  /** Values that were allowed before, which relations may still have; `any`: every value was. */
+  readonly lost?: ReadonlySet<string> | "any" | undefined;
 }
 
 /** By name of the field. */
 export type TenantLists = ReadonlyMap<string, TenantFieldConfig>;
+
+/** By field: the values that its list has lost and not got back, and when it lost the last ones, ms. */
+export type Losses = Readonly<
+  Record<string, { readonly at: number; readonly values: readonly string[] | "any" }>
+>;
 
 /** The spec's own lists, in force until the tenant's lists are known. */
 export const DEFAULT_TENANT_LISTS: TenantLists = new Map(
@@ -55,8 +62,18 @@ export const DEFAULT_TENANT_LISTS: TenantLists = new Map(
 /** In force where no value is to be refused: the tenant's lists are not known yet. */
 export const NO_LISTS: TenantLists = new Map();
 
-/** An absent or empty list of values allows any value. */
-export function tenantListsOf(fields: Readonly<Record<string, TenantField>>): TenantLists {
+/**
+ * An absent or empty list of values allows any value.
+ * @param losses by field, as `lossesAfter` (list-changes.ts) has them.
+ */
+export function tenantListsOf(
+  fields: Readonly<Record<string, TenantField>>,
+  losses: Losses = {},
+): TenantLists {
+  const lostOf = (field: string) => {
+    const lost = losses[field]?.values;
+    return lost === undefined || lost === "any" ? lost : new Set(lost);
+  };
   return new Map(
     Object.entries(fields).map(([field, config]) => [
       field,
@@ -64,6 +81,7 @@ export function tenantListsOf(fields: Readonly<Record<string, TenantField>>): Te
         values: (config.values ?? []).length === 0 ? undefined : new Set(config.values),
         isRequired: config.isRequired ?? false,
         multiSelect: config.multiSelect ?? true,
+        lost: lostOf(field),
       },
     ]),
   );

@@ -204,7 +204,7 @@ export class DeadLetters {
   }
 
   /** Drops a dead letter, unless it has changed since it was read. */
-  async dropRead({ id, raw }: StoredDeadLetter): Promise<boolean> {
+  async dropRead({ id, raw }: Pick<StoredDeadLetter, "id" | "raw">): Promise<boolean> {
     return this.#drop(id, (_, text) => text === raw);
   }
 

@@ -89,8 +89,10 @@ export interface Keys {
   readonly probeAsked: string;
   /** Hash: the tenant's value lists as last fetched from the service, and when. */
   readonly schemaConfig: string;
-  /** Set: hashed crmCodes of records that were sent without a value of this field, which the lists lacked; expires. */
-  leftOut(field: string): string;
+  /** Hash crmCode → newest event of a record that was sent without a value which the lists lack (left-out.ts), as JSON. */
+  readonly leftOut: string;
+  /** Hash field → how many records were sent without a value of it. */
+  readonly leftOutCounts: string;
   /** Set while one process fetches the value lists. */
   readonly schemaConfigAsking: string;
   /** Hash event source → time of its newest event, ms. */
@@ -219,7 +221,8 @@ export function keysOf(prefix: string): Keys {
     outage: `${prefix}:outage`,
     probeAsked: `${prefix}:denial:probe`,
     schemaConfig: `${prefix}:schema-config`,
-    leftOut: (field) => `${prefix}:left-out:${field}`,
+    leftOut: `${prefix}:left-out`,
+    leftOutCounts: `${prefix}:left-out:counts`,
     schemaConfigAsking: `${prefix}:schema-config:asking`,
     sources: `${prefix}:sources`,
     clocksAhead: `${prefix}:sources:ahead`,

@@ -126,6 +126,7 @@ export class Resealing {
     return [
       { key: this.#keys.deadLetters, within: "event" },
       { key: this.#keys.thinEvents, within: "event" },
+      { key: this.#keys.leftOut, within: "event" },
     ];
   }
 

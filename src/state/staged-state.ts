@@ -40,6 +40,7 @@ import type { History } from "./history.ts";
 import { keepsIn } from "./kept-fields.ts";
 import type { Keys } from "./keys.ts";
 import { readRow } from "./ledger-row.ts";
+import { LeftOutRecords } from "./left-out.ts";
 import {
   unchanged,
   type ReadRecord,
@@ -82,6 +83,7 @@ export interface StagedStatesOptions {
 }
 
 export class StagedStates {
+  readonly leftOut: LeftOutRecords;
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #sealing: Sealing;
@@ -100,6 +102,7 @@ export class StagedStates {
     store: RecordStore,
     { history, hourMs = HOUR_MS, verifyMs = VERIFY_AFTER_MS }: StagedStatesOptions,
   ) {
+    this.leftOut = new LeftOutRecords(redis, keys, sealing);
     this.#redis = redis;
     this.#keys = keys;
     this.#sealing = sealing;
@@ -122,15 +125,18 @@ export class StagedStates {
       ["HGET", keys.deadMarks, ofEvent],
       ["ZRANGE", keys.line("live"), 0, 0, "WITHSCORES"],
       ["GET", keys.firstChanges],
+      ...this.leftOut.readsOf(crmCode),
       ["HGET", keys.subjects, digestOf(noted?.event.subject ?? "")],
       ["HGET", keys.ledger, ownIdOf(state)],
     ];
     return this.#store.change<StageResult>(crmCode, more, (read) => {
-      const [contents, eventMark, lowest, first] = read.more as [
+      const [contents, eventMark, lowest, first, leftOut, leftOutCount] = read.more as [
         string | null,
         string | null,
         string[],
         string | null,
+        string | null,
+        number,
       ];
       const seenBefore = eventKey === "" ? undefined : seenAs(contents, content);
       if (seenBefore === "same") return unchanged({ result: "duplicate", coalesced: false });
@@ -164,6 +170,9 @@ export class StagedStates {
           ...(isStaged && lane === "live" ? order.calls : []),
           ...(outcome.result === "superseded" ? [] : this.#letterOfEvent(ofEvent, eventMark)),
           ...(isStaged ? [["INCR", keys.stagedCount] as const] : []),
+          ...(result === "superseded"
+            ? []
+            : this.leftOut.callsOf({ ...state, ...texts }, leftOut, leftOutCount, read.now)),
           ...this.#keepsCalls(state),
           ...(result === "superseded" ? [] : this.#subjectCalls(state, read)),
           ...(step === undefined ? [] : this.#history.callsOfEvent(crmCode, step)),

@@ -4,15 +4,15 @@
  */
 import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import { redisWrite, redisWrites } from "../ops/redis-script.ts";
-import { listChanges, type ListChange } from "../service-spec/list-changes.ts";
+import { redisWrite } from "../ops/redis-script.ts";
+import { listChanges, lossesAfter, type ListChange } from "../service-spec/list-changes.ts";
 import {
   DEFAULT_TENANT_LISTS,
   tenantFields,
   tenantListsOf,
+  type Losses,
   type TenantLists,
 } from "../service-spec/tenant-lists.ts";
-import { digestOf } from "./digest.ts";
 import type { Keys } from "./keys.ts";
 
 /**
@@ -25,14 +25,16 @@ const YOUNG_HOURS = 1 / 60;
 /** How long an event that the lists refuse waits for them to be fetched again, ms. */
 const WAIT_MS = 30_000;
 
-/** For how long a record that was sent without a value is remembered, ms. */
-const LEFT_OUT_MS = 30 * 24 * 3_600_000;
+export type { Losses };
 
-/** Records that were sent without a value, which the lists allow by now. */
+/** For how long missed values are added up, ms. */
+const MISSED_MS = 30 * 24 * 3_600_000;
+
+/** Records that were sent without a value which the lists allow by now, and whose events were not kept. */
 export interface MissedValues {
   /** When a list was last seen to allow more than before, ms. */
   readonly at: number;
-  /** Field → how many records, at most: a later change of a record may have brought the value. */
+  /** Field → how many records. */
   readonly records: Readonly<Record<string, number>>;
 }
 
@@ -42,24 +44,26 @@ interface StoredTimes {
   readonly asked: number | undefined;
 }
 
-/** Fields of the hash, beside `missed` (MissedValues, as JSON); `changed` is set until the dead letters were looked through. */
-const FIELDS = ["body", "at", "doubted", "asked", "changed"] as const;
+/**
+ * Fields of the hash, beside `missed` (MissedValues, as JSON). `lost`: Losses, as JSON. `changed`: the fields whose
+ * lists allow more, as JSON, until dead letters and left out values were looked through.
+ */
+const FIELDS = ["body", "lost", "changed", "at", "doubted", "asked"] as const;
 
 export class StoredTenantLists {
   readonly #redis: Redis;
   readonly #write: ReturnType<typeof redisWrite>;
-  readonly #writes: ReturnType<typeof redisWrites>;
   readonly #keys: Keys;
   readonly #hourMs: number;
   #current: TenantLists = DEFAULT_TENANT_LISTS;
   #known = "";
+  #lost: string | undefined;
   #fetchedAt: number | undefined;
 
   /** @param hourMs length of the quota's hour window. */
   constructor(redis: Redis, keys: Keys, hourMs: number) {
     this.#redis = redis;
     this.#write = redisWrite(redis);
-    this.#writes = redisWrites(redis);
     this.#keys = keys;
     this.#hourMs = hourMs;
   }
@@ -76,10 +80,11 @@ export class StoredTenantLists {
 
   /** Reads the lists that a process has stored. @returns whether the tenant's own lists are known. */
   async reload(): Promise<boolean> {
-    const { body, at } = await this.#fields();
-    if (body !== undefined && body !== this.#known) {
-      this.#current = tenantListsOf(fieldsIn(body));
+    const { body, at, lost } = await this.#fields();
+    if (body !== undefined && (body !== this.#known || lost !== this.#lost)) {
+      this.#current = tenantListsOf(fieldsIn(body), lossesIn(lost));
       this.#known = body;
+      this.#lost = lost;
     }
     this.#fetchedAt = at;
     return body !== undefined;
@@ -151,27 +156,29 @@ export class StoredTenantLists {
     const former = Object.entries(isFirst ? {} : fieldsIn(this.#known));
     const stays = Object.fromEntries(former.filter(([name]) => unusable.includes(name)));
     const all = { ...usable, ...stays };
-    const changes = isFirst ? [] : listChanges(this.#current, tenantListsOf(all));
+    const lists = tenantListsOf(all);
+    const changes = isFirst ? [] : listChanges(this.#current, lists);
     const key = this.#keys.schemaConfig;
-    const { doubted } = await this.#fields();
+    const { changed = "[]", doubted, lost } = await this.#fields();
     const stored = ["body", JSON.stringify({ fields: all }), "at", now];
     if (doubted !== undefined) stored.push("asked", now);
-    if (changes.length > 0) stored.push("changed", now);
+    if (changes.length > 0) {
+      const grown = changes.filter(({ allowsMore }) => allowsMore).map(({ field }) => field);
+      const fields = [...fieldsOf(changed), ...grown];
+      const losses = lossesAfter(lossesIn(lost), this.#current, lists, now);
+      stored.push("changed", JSON.stringify(fields), "lost", JSON.stringify(losses));
+    }
     await this.#write("HSET", key, ...stored);
     await this.#redis.hdel(key, "doubted");
     await this.#redis.del(this.#keys.schemaConfigAsking);
-    await this.#countMissed(changes, now);
     await this.reload();
     return changes;
   }
 
-  /** Notes that a record was sent without values of these fields, because the lists lacked them. */
-  async noteLeftOut(crmCode: string, fields: readonly string[]): Promise<void> {
-    await this.#writes(
-      fields.flatMap((field) => {
-        const key = this.#keys.leftOut(field);
-        return [["SADD", key, digestOf(crmCode)] as const, ["PEXPIRE", key, LEFT_OUT_MS] as const];
-      }),
+  /** What the lists have lost. */
+  lossesReading(): Reading<Losses> {
+    return reading(["hget", this.#keys.schemaConfig, "lost"], (text: string | null) =>
+      lossesIn(text ?? undefined),
     );
   }
 
@@ -182,44 +189,37 @@ export class StoredTenantLists {
     );
   }
 
-  missed(): Promise<MissedValues | undefined> {
-    return readOne(this.#redis, this.missedReading());
-  }
-
   /** Only the CRM has the values: the status names the fields and how many records lack them. */
-  async #countMissed(changes: readonly ListChange[], now: number): Promise<void> {
-    const before = await this.missed();
-    const isOld = before === undefined || now - before.at > LEFT_OUT_MS;
+  async noteMissed(missed: Readonly<Record<string, number>>, now: number): Promise<void> {
+    const before = await readOne(this.#redis, this.missedReading());
+    const isOld = before === undefined || now - before.at > MISSED_MS;
     const records: Record<string, number> = isOld ? {} : { ...before.records };
-    let isMore = false;
-    for (const { field } of changes.filter(({ allowsMore }) => allowsMore)) {
-      const key = this.#keys.leftOut(field);
-      const count = await this.#redis.scard(key);
-      if (count === 0) continue;
+    for (const [field, count] of Object.entries(missed)) {
       records[field] = (records[field] ?? 0) + count;
-      isMore = true;
-      await this.#redis.del(key);
     }
-    if (!isMore) return;
-    const missed: MissedValues = { at: now, records };
-    await this.#write("HSET", this.#keys.schemaConfig, "missed", JSON.stringify(missed));
+    const text = JSON.stringify({ at: now, records } satisfies MissedValues);
+    await this.#write("HSET", this.#keys.schemaConfig, "missed", text);
   }
 
-  /** Whether the lists have changed, and the dead letters were not looked through since. */
-  async haveChanged(): Promise<boolean> {
-    return (await this.#fields()).changed !== undefined;
+  /**
+   * Whether the lists have changed, and dead letters and left out values were not looked through since.
+   * @returns the fields that allow more by now; undefined: nothing has changed.
+   */
+  async haveChanged(): Promise<readonly string[] | undefined> {
+    const { changed } = await this.#fields();
+    return changed === undefined ? undefined : fieldsOf(changed);
   }
 
-  /** The dead letters were looked through. */
+  /** They were looked through. */
   async endChange(): Promise<void> {
     await this.#redis.hdel(this.#keys.schemaConfig, "changed");
   }
 
   async #fields() {
     const values = await this.#redis.hmget(this.#keys.schemaConfig, ...FIELDS);
-    const [body, ...times] = values.map((value) => value ?? undefined);
-    const [at, doubted, asked, changed] = times.map((time) => (time ? Number(time) : undefined));
-    return { body, at, doubted, asked, changed };
+    const [body, lost, changed, ...times] = values.map((value) => value ?? undefined);
+    const [at, doubted, asked] = times.map((time) => (time ? Number(time) : undefined));
+    return { body, lost, changed, at, doubted, asked };
   }
 }
 
@@ -227,3 +227,10 @@ export class StoredTenantLists {
 const fieldsIn = (body: string) =>
   tenantFields((JSON.parse(body) as { readonly fields: Readonly<Record<string, unknown>> }).fields)
     .usable;
+
+/** An older release has stored a time. */
+const fieldsOf = (changed: string): readonly string[] =>
+  [JSON.parse(changed) as string[] | number].flat().map(String);
+
+const lossesIn = (text: string | undefined): Losses =>
+  text === undefined ? {} : (JSON.parse(text) as Losses);

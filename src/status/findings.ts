@@ -78,6 +78,9 @@ const MISSED_NAMED_MS = 30 * 86_400_000;
 /** Records with two relations that are named. */
 const DOUBLES_NAMED = 5;
 
+/** A list that has lost values is named for this long, ms, even if no relation lacks one. */
+const LOSS_NAMED_MS = 86_400_000;
+
 const LEDGER_SECTION = "the-ledger-and-the-service-disagree";
 
 export function findingsIn(readings: Readings, context: FindingContext): Finding[] {
@@ -261,11 +264,9 @@ function doubleFinding(doubles: Readings["doubles"]): Finding {
 }
 
 /** Value lists that are old, and what was sent by lists that lacked a value. */
-function listFindings(
-  { listsFetchedAt, listsMissed, now, reconciliation }: Readings,
-  { hourMs }: FindingContext,
-): Finding[] {
-  const found: Finding[] = [];
+function listFindings(readings: Readings, { hourMs }: FindingContext): Finding[] {
+  const { listsFetchedAt, listsMissed, now, reconciliation } = readings;
+  const found: Finding[] = [...lossFindings(readings)];
   const ageMs = now - (listsFetchedAt ?? now);
   if (ageMs > LISTS_OLD_HOURS * hourMs) {
     const says = `The tenant's value lists are ${duration(ageMs)} old, because the service has returned none since: a value that it allows by now is left out, or refused.`;
@@ -280,6 +281,26 @@ function listFindings(
     found.push(finding("warning", "values-that-the-lists-lacked", says));
   }
   return found;
+}
+
+/** Values that a list has lost: for a day, and for as long as relations lack a value of the field. */
+function lossFindings({ listsLost, now, sentWithout }: Readings): Finding[] {
+  const lost = Object.entries(listsLost).flatMap(([field, { at, values }]) => {
+    const without = Math.max(0, sentWithout[field] ?? 0);
+    if (without === 0 && now - at > LOSS_NAMED_MS) return [];
+    const what =
+      values === "any"
+        ? `${field} allows only listed values since ${clockTime(at)}`
+        : `${field} lost ${counted(values.length, "value", "values")} at ${clockTime(at)}`;
+    const sent =
+      without === 1
+        ? "1 relation was sent without its"
+        : `${without} relations were sent without theirs`;
+    return [without === 0 ? what : `${what}; ${sent}`];
+  });
+  if (lost.length === 0) return [];
+  const says = `The tenant's lists allow less: ${lost.join("; ")}. What the service has there stays; what lacks a value is sent again once its list has the value again.`;
+  return [finding("warning", "a-value-list-has-lost-values", says)];
 }
 
 /** When the last comparison with an export began, ms: it has found what was missing by then. */

@@ -28,7 +28,7 @@ import type { Resealed } from "../state/reseal.ts";
 import type { LineCounts } from "../state/line.ts";
 import { mostRetried, type MostRetried } from "../state/retried-records.ts";
 import type { ClockAhead } from "../state/sources.ts";
-import type { MissedValues } from "../state/tenant-lists.ts";
+import type { Losses, MissedValues } from "../state/tenant-lists.ts";
 import type { Lane } from "../event/lane.ts";
 import { queueReading, type JobCounts } from "./queue-reading.ts";
 import type { EmptiedField } from "../sync/emptied.ts";
@@ -80,7 +80,11 @@ export interface Readings {
   readonly valueListsKnown: boolean;
   /** When they were last fetched; undefined: never. */
   readonly listsFetchedAt: number | undefined;
-  /** Records that were sent without a value that the lists allow by now. */
+  /** What the lists have lost. */
+  readonly listsLost: Losses;
+  /** Field → how many relations were sent without a value of it, which its list lacks. */
+  readonly sentWithout: Readonly<Record<string, number>>;
+  /** Records that were sent without a value that the lists allow by now, and are not sent again by themselves. */
   readonly listsMissed: MissedValues | undefined;
   /** The older and the newer crmCode of records of the CRM that have two relations; the newest first. */
   readonly doubles: readonly (readonly [older: string, newer: string])[];
@@ -229,6 +233,8 @@ function readAll(stores: Stores, redis: Redis) {
     clocksAhead: sources.clocksAhead(),
     changesLost: sources.lost(),
     listsFetchedAt: stores.tenantLists.fetchedAtReading(),
+    listsLost: stores.tenantLists.lossesReading(),
+    sentWithout: stores.staged.leftOut.countsReading(),
     listsMissed: stores.tenantLists.missedReading(),
     doubles: stores.doubles.reading(),
     redis: healthReading,

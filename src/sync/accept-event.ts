@@ -104,8 +104,6 @@ export interface Accepted {
   readonly problems?: readonly Problem[];
   /** Of a record that is ignored, or whose relation is terminated for that. */
   readonly ignored?: IgnoreReason;
-  /** Of a staged record: fields of which a value was left out because the tenant's lists do not allow it. */
-  readonly leftOut?: readonly string[];
   /** An ignored record had a dead letter, which was dropped. */
   readonly dropped?: boolean;
 }
@@ -199,10 +197,12 @@ async function acceptRecord(
     case "reject":
       return reject({ ...record, warnings }, plan, ports);
     case "stage":
-      return {
-        ...(await stage({ ...record, warnings, notUnderstood: plan.notUnderstood }, plan, ports)),
-        ...(plan.payload !== undefined && { leftOut: leftOutOf(mapped) }),
-      };
+      return stage(
+        { ...record, warnings, notUnderstood: plan.notUnderstood },
+        plan,
+        leftOutOf(mapped),
+        ports,
+      );
   }
 }
 
@@ -220,6 +220,7 @@ const leftOutOf = (mapped: Mapped): readonly string[] =>
 async function stage(
   record: RecordToAccept,
   plan: Extract<Plan, { kind: "stage" }>,
+  leftOut: readonly string[],
   ports: AcceptPorts,
 ): Promise<Accepted> {
   const { event, key, later, order, time } = record;
@@ -234,6 +235,7 @@ async function stage(
     content: ports.contentOf(event),
     order: later?.order ?? order,
     fieldsOrder: later && order,
+    leftOut,
     hasUnusedRecord: payload === undefined && hasRecord(record),
     leaves: leaves !== undefined,
     writer: writerOf(record.subject),

@@ -78,9 +78,7 @@ export function agrees(wanted: string | undefined, known: string | undefined): b
 export const agreesWithRow = (
   wanted: string | undefined,
   { fingerprint, partial }: { readonly fingerprint: string | undefined; readonly partial?: string },
-): boolean =>
-  agrees(wanted, fingerprint) ||
-  (wanted !== undefined && fingerprint !== undefined && wanted === partial);
+): boolean => agrees(wanted, fingerprint) || (fingerprint !== undefined && agrees(wanted, partial));
 
 /** For bodies that are compared within one process and never stored. */
 export const fingerprintOf: FingerprintOf = fingerprintWith(undefined);

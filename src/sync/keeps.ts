@@ -22,15 +22,18 @@ export function keptFieldsOf(variant: Variant | undefined, keeps: Keeps): KeptFi
   return fields !== undefined && Object.keys(fields).length > 0 ? fields : undefined;
 }
 
-/** With these fields kept, too, for one change: their values in the CRM were not understood. */
+/**
+ * With these fields kept, too, for one change: their values in the CRM were not understood. What can be sent of
+ * them is sent where the service has none.
+ */
 export function keepsWith(
   keeps: Keeps,
   variant: Variant | undefined,
   notUnderstood: readonly string[],
 ): Keeps {
   if (variant === undefined || notUnderstood.length === 0) return keeps;
-  const fields = Object.fromEntries(notUnderstood.map((field) => [field, "always"] as const));
-  return { ...keeps, [variant]: { ...keeps[variant], ...fields } };
+  const fields = Object.fromEntries(notUnderstood.map((field) => [field, "ifPresent"] as const));
+  return { ...keeps, [variant]: { ...fields, ...keeps[variant] } };
 }
 
 /**

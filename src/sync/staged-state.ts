@@ -172,6 +172,8 @@ export interface StateToStage {
   readonly fingerprint: string | undefined;
   /** Fields that the CRM has and that were not understood: the service keeps what it has there. */
   readonly notUnderstood?: readonly string[] | undefined;
+  /** Fields of which a value was left out because the tenant's lists do not have it. */
+  readonly leftOut?: readonly string[] | undefined;
   readonly variant: Variant | undefined;
   readonly status: WantedStatus;
   readonly lane: Lane;

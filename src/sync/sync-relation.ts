@@ -26,8 +26,15 @@ import type { RunEnd } from "./run-end.ts";
 import type { ServiceReply } from "./service-reply.ts";
 import { settleReply } from "./settle-reply.ts";
 import { stillOpen, type RetryPolicy } from "./settled.ts";
-import type { HeldWhy, SettleResult, Settlement, Take, TakenState } from "./staged-state.ts";
-import { tenantProblems } from "./tenant-problems.ts";
+import {
+  bringsFields,
+  type HeldWhy,
+  type SettleResult,
+  type Settlement,
+  type Take,
+  type TakenState,
+} from "./staged-state.ts";
+import { ofKept, tenantProblems } from "./tenant-problems.ts";
 import { terminationIn } from "./terminations.ts";
 
 export interface SyncPorts {
@@ -150,14 +157,18 @@ async function carryOut(
 }
 
 /** What the tenant's lists of now refuse of a write. A termination sends what the service has, so it may pass. */
-const unlistedIn = (
+function unlistedIn(
   decision: Sendable,
-  { status }: TakenState,
+  state: TakenState,
   lists: TenantLists | undefined,
-): readonly Problem[] =>
-  decision.kind === "check" || status === "terminated" || lists === undefined
-    ? []
-    : problemsWith((decision.kind === "fetch" ? decision.into : decision.body) ?? {}, lists);
+): readonly Problem[] {
+  if (decision.kind === "check" || state.status === "terminated" || lists === undefined) return [];
+  const body = (decision.kind === "fetch" ? decision.into : decision.body) ?? {};
+  // Without fields of an event, all that an update sends is the service's own.
+  const kept = bringsFields(state) ? (parsed(state.kept) ?? {}) : body;
+  const isKept = ({ field }: Problem) => kept[field.replace(/\[\d+\]$/, "")] !== undefined;
+  return problemsWith(body, lists).map((one) => (isKept(one) ? ofKept(one) : one));
+}
 
 function problemsWith(body: Readonly<Record<string, unknown>>, lists: TenantLists): Problem[] {
   const variant = variantOf(body["type"]);

@@ -7,13 +7,21 @@ const RULES = {
   required: "is required by the tenant",
   single: "must hold one value (the tenant's list is single-select)",
   listed: "must be one of the tenant's values (see schema-config)",
+  kept: "has a value at the service that the tenant's list no longer allows, and an update would have to send it back: allow it again, change it at the service, or let the mapping send another one",
 } as const;
 
 const LISTED_FIELDS = [...DEFAULT_TENANT_LISTS.keys()];
 
 /** Whether a problem is one with the tenant's lists: it may pass when they change. */
-export const isTenantProblem = ({ rule }: Problem): boolean =>
+export const isTenantProblem = ({ rule }: Pick<Problem, "rule">): boolean =>
   Object.values(RULES).some((known) => known === rule);
+
+/** Whether the service's own value is in the way: only the service knows whether it still is. */
+export const isKeptProblem = ({ rule }: Problem): boolean => rule === RULES.kept;
+
+/** As a problem of a value that the service has, and the update sends back. */
+export const ofKept = (problem: Problem): Problem =>
+  problem.rule === RULES.listed ? { ...problem, rule: RULES.kept } : problem;
 
 /** Whether a payload can only be checked with the tenant's lists, because it has values for them. */
 export const needsTenantLists = (payload: Readonly<Record<string, unknown>>): boolean =>

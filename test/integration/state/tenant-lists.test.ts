@@ -70,14 +70,14 @@ it("tells what changed, and keeps in mind that dead letters may pass now", async
   expect(await lists.store(body("a"), 0)).toEqual([]);
   expect(await lists.store(body("a"), 1)).toEqual([]);
   expect(await lists.store(body(), 2)).toMatchObject([{ field: "service" }]);
-  expect(await lists.haveChanged()).toBe(true);
+  expect(await lists.haveChanged()).toBeDefined();
   await lists.endChange();
   const other = new StoredTenantLists(redis, keys, HOUR);
   // Fewer values, too: a termination leaves them out.
   expect(await other.store(body("b"), 3)).toMatchObject([{ added: 1 }]);
-  expect(await lists.haveChanged()).toBe(true);
+  expect(await lists.haveChanged()).toBeDefined();
   await other.endChange();
-  expect(await lists.haveChanged()).toBe(false);
+  expect(await lists.haveChanged()).toBeUndefined();
 });
 
 it("keeps the last known lists when the response is not as promised", async () => {
@@ -106,20 +106,30 @@ it("a field that cannot be read is left out, and a known list of it stays", asyn
   }
 });
 
-it("counts the records that were sent without a value that the lists allow now", async () => {
-  const missed = () => readOne(redis, lists.missedReading());
-  await lists.store(body("a"), 0);
-  await lists.noteLeftOut("1", ["service"]);
-  await lists.noteLeftOut("1", ["service"]);
-  await lists.noteLeftOut("2", ["service", "branch"]);
-  expect(await missed()).toBeUndefined();
-  // Fewer values allow no more than before.
-  await lists.store(body("b", "c"), 1);
-  expect(await missed()).toEqual({ at: 1, records: { service: 2 } });
-  await lists.store(body("b"), 2);
-  expect(await missed()).toEqual({ at: 1, records: { service: 2 } });
-  await lists.noteLeftOut("3", ["service"]);
+it("remembers what a list has lost until it has it again", async () => {
+  const losses = () => readOne(redis, lists.lossesReading());
+  const lost = () => lists.current().get("service")?.lost;
+  await lists.store(body("a", "b", "c"), 0);
+  expect(await losses()).toEqual({});
+  await lists.store(body("a"), 1);
+  expect(await losses()).toEqual({ service: { at: 1, values: ["b", "c"] } });
+  expect(lost()).toEqual(new Set(["b", "c"]));
+  await lists.store(body("a", "b", "d"), 2);
+  expect(await losses()).toEqual({ service: { at: 1, values: ["c"] } });
+  expect(await lists.haveChanged()).toEqual(["service"]);
   await lists.store(body(), 3);
-  expect(await missed()).toEqual({ at: 3, records: { service: 3 } });
-  expect(await redis.pttl(keys.leftOut("branch"))).toBeGreaterThan(29 * 24 * HOUR);
+  expect(await losses()).toEqual({});
+  await lists.store(body("a"), 4);
+  expect(await losses()).toEqual({ service: { at: 4, values: "any" } });
+  const other = new StoredTenantLists(redis, keys, HOUR);
+  await other.reload();
+  expect(other.current().get("service")?.lost).toBe("any");
+});
+
+it("adds up the records that lack a value and are not sent again by themselves", async () => {
+  const missed = () => readOne(redis, lists.missedReading());
+  expect(await missed()).toBeUndefined();
+  await lists.noteMissed({ service: 2 }, 1);
+  await lists.noteMissed({ service: 1, branch: 3 }, 2);
+  expect(await missed()).toEqual({ at: 2, records: { service: 3, branch: 3 } });
 });

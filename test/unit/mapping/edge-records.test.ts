@@ -9,7 +9,6 @@ import { describe, expect, test } from "vitest";
 import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
 import { cleanText } from "../../../src/mapping/clean.ts";
 import { FIELD_NAMES, traitsOf } from "../../../src/mapping/fields.ts";
-import { fitTenantLists } from "../../../src/mapping/fit-tenant-lists.ts";
 import { mapRecord } from "../../../src/mapping/map-record.ts";
 import type { CrmRecord, MappingResult } from "../../../src/mapping/mapping.ts";
 import { isZeroDate } from "../../../src/mapping/normalise/date.ts";
@@ -23,6 +22,8 @@ import { validatePayload } from "../../../src/sync/validate.ts";
 import { fixture } from "../../support/fixtures.ts";
 
 const NO_WORDS: ReadonlySet<string> = new Set();
+
+const OPTIONS = { explain: true, lists: DEFAULT_TENANT_LISTS };
 
 const RULES = { tenant: defaultRules, unknownFields: "reject" } as const;
 
@@ -102,8 +103,7 @@ ${names.map((name) => `      ${name}: ${name}`).join("\n")}
     await fc.assert(
       fc.asyncProperty(anything, async (value) => {
         const record = structuredClone({ ...good, [name]: value });
-        const raw = await mapRecord(mapping, context, record, { explain: true });
-        const result = fitTenantLists(raw, DEFAULT_TENANT_LISTS, { explain: true });
+        const result = await mapRecord(mapping, context, record, OPTIONS);
         expect(problemsOf(result)).toEqual([]);
         if (result.kind === "unmappable") {
           expect(result.problems.map(({ field }) => field)).toEqual([name]);
@@ -174,8 +174,7 @@ describe("presets", () => {
     await fc.assert(
       fc.asyncProperty(changed(record), async (given) => {
         if (typeof given !== "object" || given === null || Array.isArray(given)) return;
-        const raw = await mapRecord(mapping, context, given as CrmRecord, { explain: true });
-        const result = fitTenantLists(raw, DEFAULT_TENANT_LISTS, { explain: true });
+        const result = await mapRecord(mapping, context, given as CrmRecord, OPTIONS);
         expect(problemsOf(result)).toEqual([]);
         if (result.kind !== "mapped") return;
         mapped += 1;

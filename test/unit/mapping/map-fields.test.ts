@@ -3,6 +3,11 @@ import { expect, test } from "vitest";
 import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
 import { mapRecord } from "../../../src/mapping/map-record.ts";
 import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
+import {
+  NO_LISTS,
+  tenantListsOf,
+  type TenantLists,
+} from "../../../src/service-spec/tenant-lists.ts";
 import { FIELD_MAX_LENGTH } from "../../../src/sync/limits.ts";
 
 const CONTEXT = {
@@ -16,12 +21,12 @@ const CONTEXT = {
 const PERSON = "type: { value: Person }, firstName: first, lastName: last";
 const GOOD = { id: "7", first: "Ada", last: "Muster" };
 
-async function map(fields: string, record: object) {
+async function map(fields: string, record: object, lists: TenantLists = NO_LISTS) {
   const file = `version: 1
 objects: [{ object: contact, crmCode: id, fields: { ${fields} } }]
 `;
   const mapping = compileMapping(readMappingFile(file, "m.yaml"));
-  return mapRecord(mapping, CONTEXT, { ...GOOD, ...record }, { explain: true });
+  return mapRecord(mapping, CONTEXT, { ...GOOD, ...record }, { explain: true, lists });
 }
 
 test("a type that is none of the specification's has a problem that says so", async () => {
@@ -98,4 +103,49 @@ test("a text, or a list as a whole, is left out when it is too long", async () =
   });
   expect(mapped).not.toHaveProperty("candidate.city");
   expect(mapped).not.toHaveProperty("candidate.branch");
+});
+
+const LISTS = tenantListsOf(
+  { branch: { values: ["geneva", "Zürich"], multiSelect: false }, service: { values: ["gold"] } },
+  { service: { at: 0, values: ["silver"] } },
+);
+
+test.for([
+  ["branch: b", "Zurich", ["Zürich"], []],
+  ["branch: b", "Lugano", undefined, ["not_in_tenant_list"]],
+  ["branch: { from: b, default: GENEVA }", "Lugano", ["geneva"], ["not_in_tenant_list"]],
+  ["branch: { from: b, default: Basel }", "Lugano", undefined, ["not_in_tenant_list"]],
+  [
+    "branch: { from: b, fallback: c, required: true }",
+    "Lugano",
+    ["geneva"],
+    ["not_in_tenant_list"],
+  ],
+  ["branch: { from: b, default: geneva }", "geneva;zurich", ["geneva"], ["too_many"]],
+  ["branch: { value: Basel, default: geneva }", "", ["geneva"], ["not_in_tenant_list"]],
+  // The check of the payload then rejects it by the list, so that it is redriven once the list has the value.
+  ["branch: { from: b, required: true }", "Lugano", ["Lugano"], []],
+  ["branch: { from: b, required: true, default: Basel }", "Lugano", ["Lugano"], []],
+  ["branch: { from: b, required: true }", "geneva;zurich", ["geneva", "zurich"], []],
+] as const)("a list's values: %s of %s", async ([fields, b, branch, reasons]) => {
+  const mapped = await map(`${PERSON}, ${fields}`, { b, c: "Geneva" }, LISTS);
+  if (mapped.kind !== "mapped") throw new Error(mapped.kind);
+  expect(mapped.candidate?.["branch"]).toEqual(branch);
+  expect([...new Set(mapped.warnings.map(({ reason }) => reason))]).toEqual(reasons);
+});
+
+test("a required field that the record does not have is required, whatever the list has", async () => {
+  const mapped = await map(`${PERSON}, branch: { from: b, required: true }`, {}, LISTS);
+  expect(mapped).toMatchObject({ kind: "unmappable", problems: [{ field: "branch" }] });
+});
+
+test("of several items, one that the list had before is told apart: the service may have it", async () => {
+  const mapped = await map(`${PERSON}, service: s`, { s: "gold; Silver; bronze" }, LISTS);
+  expect(mapped).toMatchObject({
+    candidate: { service: ["gold"] },
+    warnings: [
+      { field: "service", reason: "no_longer_listed", value: "Silver" },
+      { field: "service", reason: "not_in_tenant_list", value: "bronze" },
+    ],
+  });
 });

@@ -1,0 +1,174 @@
+/** A tenant's list loses values and gets them back: what becomes of relations, changes and dead letters. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import { expect, inject, test } from "vitest";
+import { Administration, DEFAULT_TENANT } from "../../src/sandbox/administration.ts";
+import { openDatabase } from "../../src/sandbox/database.ts";
+import { parseTenantValues } from "../../src/sandbox/tenant-values.ts";
+import { BulkPauses } from "../../src/state/bulk-pause.ts";
+import { keysOf } from "../../src/state/keys.ts";
+import { waitUntilSettled } from "../support/crmsync.ts";
+import { type LocalDaemon, localDaemon, localSandbox } from "../support/in-process.ts";
+import { personEvent } from "../support/person-event.ts";
+import { personMapping } from "../support/person-mapping.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { uniquePrefix } from "../support/unique-prefix.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+/** The lists are asked for once an hour: here every few seconds. */
+const HOUR_MS = "6000";
+
+async function open(dir: string, mapping: string, lists: object) {
+  const db = join(dir, "sandbox.db");
+  const sandbox = await localSandbox({ db });
+  const database = openDatabase(db);
+  const administration = new Administration(database);
+  const tenant = { name: DEFAULT_TENANT, environment: "test" } as const;
+  const allow = (values: object) =>
+    administration.setValues(tenant, parseTenantValues(JSON.stringify(values)));
+  allow(lists);
+  const prefix = uniquePrefix();
+  const file = join(dir, "mapping.yaml");
+  await writeFile(file, mapping);
+  const daemon = await localDaemon({
+    REDIS_URL: inject("redisUrl"),
+    QUEUE_PREFIX: prefix,
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+    MAPPING: file,
+    QUOTA_HOUR_MS: HOUR_MS,
+    QUOTA_BURST: "100",
+    QUOTA_BURST_MS: "100",
+    LOG_LEVEL: "info",
+    LOG_FORMAT: "json",
+  });
+  return {
+    daemon,
+    allow,
+    prefix,
+    relation: async (crmCode: string) => (await sandbox.relations()).get(crmCode),
+    async [Symbol.asyncDispose]() {
+      await daemon[Symbol.asyncDispose]();
+      database.close();
+      await sandbox[Symbol.asyncDispose]();
+    },
+  };
+}
+
+const changed = (daemon: LocalDaemon, times: number) =>
+  waitFor(() => daemon.log.filter((line) => line.includes("value_lists.changed")).length >= times, {
+    what: `the lists have changed ${times} times`,
+    deadlineMs: 60_000,
+  });
+
+const letters = (daemon: LocalDaemon, count: number) =>
+  waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === count, {
+    what: `${count} dead letters`,
+    deadlineMs: 60_000,
+  });
+
+const findings = async (daemon: LocalDaemon) =>
+  (await daemon.status()).findings.map(({ says }) => says);
+
+test("what the service has of a lost value stays, and all is sent once the list has it again", async () => {
+  await using dir = await tempDir();
+  const mapping = personMapping("service: service");
+  await using all = await open(dir.path, mapping, { service: ["gold", "silver"] });
+  const { allow, daemon, relation } = all;
+  await daemon.push([
+    personEvent("one", { service: "gold" }),
+    personEvent("both", { service: "gold;silver" }),
+    personEvent("plain"),
+  ]);
+  await waitUntilSettled(daemon);
+
+  allow({ service: ["silver"] });
+  await changed(daemon, 1);
+  await daemon.push([
+    personEvent("one", { service: "gold", lastName: "Neu" }),
+    personEvent("both", { service: "gold;silver", lastName: "Neu" }),
+    personEvent("plain", { service: "gold;silver", lastName: "Neu" }),
+    personEvent("new", { service: "gold" }),
+  ]);
+  await letters(daemon, 2);
+  await waitUntilSettled(daemon);
+  expect(await relation("one")).toMatchObject({ lastName: "Muster", service: ["gold"] });
+  expect(await relation("both")).toMatchObject({ lastName: "Muster", service: ["gold", "silver"] });
+  expect(await relation("plain")).toMatchObject({ lastName: "Neu", service: ["silver"] });
+  expect((await relation("new"))?.["service"]).toBeUndefined();
+  expect((await findings(daemon)).join()).toMatch(
+    /service lost 1 value at [^;]+; 2 relations were sent without theirs\./,
+  );
+
+  allow({ service: ["silver", "gold"] });
+  await changed(daemon, 2);
+  await letters(daemon, 0);
+  await daemon.line(/"records":2.*value_lists\.sent_again|value_lists\.sent_again.*"records":2/);
+  await waitFor(async () => (await relation("new"))?.["service"] !== undefined, {
+    what: "new has its value",
+  });
+  await waitUntilSettled(daemon);
+  expect(await relation("one")).toMatchObject({ lastName: "Neu", service: ["gold"] });
+  expect(await relation("both")).toMatchObject({ lastName: "Neu", service: ["gold", "silver"] });
+  expect(await relation("plain")).toMatchObject({ service: ["gold", "silver"] });
+  expect(await relation("new")).toMatchObject({ service: ["gold"] });
+  expect((await findings(daemon)).join()).not.toContain("lost");
+});
+
+test("the mapping's own rule comes first: required, default, fallback", async () => {
+  await using dir = await tempDir();
+  const mapping = personMapping(
+    "branch: { from: branches, required: true }",
+    "service: { from: main, fallback: second, default: silver }",
+  );
+  await using all = await open(dir.path, mapping, {
+    branch: ["geneva"],
+    service: ["gold", "silver"],
+  });
+  const { allow, daemon, relation } = all;
+  await daemon.push([
+    personEvent("1", { branches: "Geneva", main: "bronze", second: "GOLD" }),
+    personEvent("2", { branches: "geneva", main: "bronze" }),
+    personEvent("3", { branches: "zurich", main: "gold" }),
+  ]);
+  await letters(daemon, 1);
+  await waitUntilSettled(daemon);
+  expect(await relation("1")).toMatchObject({ branch: ["geneva"], service: ["gold"] });
+  expect(await relation("2")).toMatchObject({ branch: ["geneva"], service: ["silver"] });
+  expect(await relation("3")).toBeUndefined();
+
+  allow({ branch: ["geneva", "zurich"] });
+  await letters(daemon, 0);
+  await waitUntilSettled(daemon);
+  expect(await relation("3")).toMatchObject({ branch: ["zurich"], service: ["gold"] });
+});
+
+test("a list that shrinks between staging and sending: what the service has stays", async () => {
+  await using dir = await tempDir();
+  const mapping = personMapping("service: service");
+  await using all = await open(dir.path, mapping, { service: ["gold", "silver"] });
+  const { allow, daemon, prefix, relation } = all;
+  await daemon.push([personEvent("1", { service: "gold" })]);
+  await waitUntilSettled(daemon);
+  const redis = new Redis(inject("redisUrl"));
+  const pauses = new BulkPauses(redis, keysOf(prefix));
+  await pauses.begin({ since: Date.now(), by: "test" });
+  const changes = { service: "silver", lastName: "Neu" };
+  await daemon.push([
+    personEvent("1", changes, { lane: "bulk" }),
+    personEvent("2", changes, { lane: "bulk" }),
+  ]);
+  await waitFor(async () => (await daemon.status()).backlog.bulk.records === 2, {
+    what: "both wait",
+  });
+  allow({ service: ["gold"] });
+  await changed(daemon, 1);
+  await pauses.end();
+  redis.disconnect();
+  await waitFor(async () => (await relation("2")) !== undefined, { what: "the second is sent" });
+  await waitUntilSettled(daemon);
+  expect(await relation("1")).toMatchObject({ lastName: "Neu", service: ["gold"] });
+  expect((await relation("2"))?.["service"]).toBeUndefined();
+  expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
+});
