@@ -74,9 +74,10 @@ function neverSent({ objects, reads }: Mapping): string[] {
   return CONNECTORS.flatMap(({ name, neverSent = {}, lister }) =>
     Object.entries(neverSent).flatMap(([object, fields]) => {
       const read = objects.includes(object) ? fields.filter((field) => reads.has(field)) : [];
+      const secrets = lister.needs.filter((variable) => !variable.endsWith("_URL"));
       return read.map(
         (field) =>
-          `it reads ${field} of ${object}, which the webhooks of ${name} never bring: set ${lister.needs.join(" and ")}, so that crmsync reads the record itself; without them the service keeps what it has there`,
+          `it reads ${field} of ${object}, which the webhooks of ${name} never bring: set ${secrets.join(" and ")}, so that crmsync reads the record itself; without them the service keeps what it has there`,
       );
     }),
   );

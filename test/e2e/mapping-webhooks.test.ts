@@ -122,7 +122,8 @@ test("HubSpot: ten changes of a record cost one fetch and one request; merge and
     phoneNumber: "+352621555014",
   });
   expect(relations.get("hubspot-company-19022874410")).toMatchObject({ legalForm: "Sarl" });
-  expect(crm.requests.length).toBeLessThanOrEqual(5);
+  const reads = crm.requests.filter(({ url = "" }) => url.includes("/crm/objects/"));
+  expect(reads.length).toBeLessThanOrEqual(5);
   const [first] = crm.requests;
   expect(first?.headers.authorization).toBe("Bearer pat-1");
   expect(first?.url).toContain("marital_status");

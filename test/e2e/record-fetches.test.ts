@@ -24,12 +24,12 @@ import { waitFor } from "../support/wait-for.ts";
 
 const MAPPING = `version: 1
 objects:
-  - object: contact
+  - object: [contact, person]
     crmCode: $event.source & "/" & $event.recordId
     fields:
       type: { value: Person }
-      firstName: '[firstname, firstName, FirstName, properties.firstname][0]'
-      lastName: '[lastname, lastName, LastName, properties.lastname][0]'
+      firstName: '[firstname, firstName, FirstName, first_name, properties.firstname][0]'
+      lastName: '[lastname, lastName, LastName, last_name, properties.lastname][0]'
       taxIdentificationNumber: { from: long_number, fallback: properties.long_number }
 `;
 

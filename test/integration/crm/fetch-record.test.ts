@@ -229,6 +229,26 @@ test("HubSpot: its 404 about an unknown number has no category", async () => {
   expect(await opened.read()).toEqual({ kind: "missing" });
 });
 
+test("HubSpot: a property that the answer lacks is empty only if the object has it", async () => {
+  await using opened = await open(apiOf("hubspot"));
+  const { faults, list, reads } = opened.standIn;
+  const body = `{"id":"${apiOf("hubspot").recordId}","properties":{"firstname":"Ada"}}`;
+  const propertiesRead = async () => {
+    faults.unshift({ status: 200, body });
+    const fetched = await opened.read();
+    return fetched.kind === "found" ? fetched.record["properties"] : fetched;
+  };
+  // Without a list of properties, as after a renaming, nothing says that it is empty.
+  expect(await propertiesRead()).toEqual({ firstname: "Ada" });
+  list.records.set("contacts", [{ id: "1", properties: { firstname: "", lastname: "" } }]);
+  faults.push({ status: 503 });
+  expect(await propertiesRead()).toMatchObject({ kind: "unavailable" });
+  expect(await propertiesRead()).toEqual({ firstname: "Ada", lastname: null });
+  expect(await propertiesRead()).toEqual({ firstname: "Ada", lastname: null });
+  const schemas = reads.filter(({ url = "" }) => url === "/crm/properties/2026-09/contacts");
+  expect(schemas).toHaveLength(3);
+});
+
 test("Salesforce: its NOT_FOUND means a missing record only where it has the object", async () => {
   await using opened = await open(apiOf("salesforce"));
   const { faults, reads } = opened.standIn;
