@@ -1,7 +1,6 @@
 /** One panel as Grafana stores it. */
 import * as common from "@grafana/grafana-foundation-sdk/common";
 import * as dashboard from "@grafana/grafana-foundation-sdk/dashboard";
-import * as heatmap from "@grafana/grafana-foundation-sdk/heatmap";
 import * as prometheus from "@grafana/grafana-foundation-sdk/prometheus";
 import * as stat from "@grafana/grafana-foundation-sdk/stat";
 import * as statetimeline from "@grafana/grafana-foundation-sdk/statetimeline";
@@ -38,13 +37,6 @@ export function panelOf(spec: PanelSpec): Panel {
         .lineWidth(0)
         .fillOpacity(85)
         .legend(new common.VizLegendOptionsBuilder().showLegend(false))
-        .build();
-    case "heatmap":
-      return basics(new heatmap.PanelBuilder(), spec, prometheus.PromQueryFormat.Heatmap)
-        .interval(BAR_INTERVAL)
-        .calculate(false)
-        .yAxis(new heatmap.YAxisConfigBuilder().unit(spec.unit))
-        .color(new heatmap.HeatmapColorOptionsBuilder().scheme("Oranges").steps(32))
         .build();
     case "alerts":
       return alerts(spec).build();

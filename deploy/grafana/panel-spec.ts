@@ -8,7 +8,7 @@ export type Threshold = readonly [from: number | null, color: "green" | "yellow"
 
 export interface PanelSpec {
   /** `bars`: series of which all values in the range are 0 are left out. */
-  readonly kind: "stat" | "lines" | "bars" | "states" | "heatmap" | "alerts";
+  readonly kind: "stat" | "lines" | "bars" | "states" | "alerts";
   readonly title: string;
   readonly description: string;
   /** Heading in docs/runbook.md. */

@@ -1,4 +1,4 @@
-/** How changes end, and what waits in the queues. */
+/** How changes end, and what was left out of them. */
 import type { ChangeOutcome } from "../../../src/sync/outcomes.ts";
 import type { RowSpec } from "../panel-spec.ts";
 import { increase, OWN, shared } from "../promql.ts";
@@ -17,8 +17,11 @@ const OUTCOME_COLORS: Readonly<Record<ChangeOutcome, string>> = {
   cancelled: "orange",
 };
 
+/** Warnings of values that were not sent. */
+export const NOT_SENT = ', reason!~"kept_as_is|unknown_field"';
+
 export const CHANGES: RowSpec = {
-  title: "Changes and queues",
+  title: "Changes",
   height: 8,
   panels: [
     {
@@ -28,7 +31,7 @@ export const CHANGES: RowSpec = {
         "coalesced, unchanged and superseded changes cost no request; rejected ones are dead letters.",
       runbook: "CrmsyncDeadLetters",
       unit: "short",
-      width: 8,
+      width: 6,
       none: "no changes",
       queries: [{ expr: `sum by (outcome) (${increase("changes_total")})`, legend: "{{outcome}}" }],
       colors: OUTCOME_COLORS,
@@ -39,39 +42,10 @@ export const CHANGES: RowSpec = {
       description: "Records with a change that is not on the service, by lane.",
       runbook: "CrmsyncQuotaExhausted",
       unit: "short",
-      width: 8,
+      width: 6,
       hidesZeros: true,
       none: "nothing waits, or unknown",
       queries: [{ expr: shared("unsynced_records", "", "lane"), legend: "{{lane}}" }],
-    },
-    {
-      kind: "lines",
-      title: "Jobs in the queues",
-      description:
-        "crm-events is the inbox, sync the line of records to send, fetch those to read from a CRM. active is 0 to a few; delayed ones wait for another try.",
-      runbook: "CrmsyncRoleMissing",
-      unit: "short",
-      width: 8,
-      hidesZeros: true,
-      none: "no jobs, or unknown",
-      queries: [{ expr: shared("queue_jobs", "", "queue, state"), legend: "{{queue}} {{state}}" }],
-    },
-    {
-      kind: "lines",
-      title: "Share of rejected changes",
-      description:
-        "Of the changes that intake (mapping and rules) and sync (the service's replies) have checked in the last five minutes.",
-      runbook: "CrmsyncChangesRejected",
-      unit: "percentunit",
-      width: 8,
-      none: "no changes",
-      queries: [
-        {
-          expr: `sum by (role) (rate(crmsync_checks_total{${OWN}, result="rejected"}[5m])) / (sum by (role) (rate(crmsync_checks_total{${OWN}}[5m])) > 0)`,
-          legend: "{{role}}",
-        },
-      ],
-      shades: "red",
     },
     {
       kind: "lines",
@@ -80,7 +54,7 @@ export const CHANGES: RowSpec = {
         "Relations of which updates empty a field, by field; and how many fields lose more than EMPTY_LIMIT allows: further such updates are held.",
       runbook: "CrmsyncFieldsEmptied",
       unit: "short",
-      width: 8,
+      width: 6,
       none: "none",
       queries: [
         {
@@ -92,17 +66,37 @@ export const CHANGES: RowSpec = {
       colors: { "fields beyond the limit": "red" },
     },
     {
-      kind: "lines",
-      title: "Held for a person",
+      kind: "bars",
+      title: "Fields left out",
       description:
-        "Terminations beyond TERMINATE_LIMIT, and updates beyond EMPTY_LIMIT: crmsync held list. All other changes go on.",
-      runbook: "CrmsyncHeldTerminations",
+        "Values that the mapping did not understand or could not send, by field and reason: the ten most frequent ones. The service keeps what it has in these fields.",
+      runbook: "Values were left out",
       unit: "short",
-      width: 8,
-      hidesZeros: true,
-      none: "none is held, or unknown",
-      queries: [{ expr: shared("held_terminations"), legend: "held" }],
-      colors: { held: "red" },
+      width: 6,
+      none: "none",
+      queries: [
+        {
+          expr: `topk(10, sum by (field, reason) (${increase("mapping_warnings_total", NOT_SENT)}))`,
+          legend: "{{field}}: {{reason}}",
+        },
+      ],
+    },
+    {
+      kind: "lines",
+      title: "Share of rejected changes",
+      description:
+        "Of the changes that intake (mapping and rules) and sync (the service's replies) have checked in the last five minutes.",
+      runbook: "CrmsyncChangesRejected",
+      unit: "percentunit",
+      width: 6,
+      none: "no changes",
+      queries: [
+        {
+          expr: `sum by (role) (rate(crmsync_checks_total{${OWN}, result="rejected"}[5m])) / (sum by (role) (rate(crmsync_checks_total{${OWN}}[5m])) > 0)`,
+          legend: "{{role}}",
+        },
+      ],
+      shades: "red",
     },
     {
       kind: "bars",
@@ -110,7 +104,7 @@ export const CHANGES: RowSpec = {
       description: "crmsync dead list shows field, rule and remedy of each.",
       runbook: "CrmsyncDeadLetters",
       unit: "short",
-      width: 8,
+      width: 6,
       none: "none",
       queries: [{ expr: `sum by (reason) (${increase("rejected_total")})`, legend: "{{reason}}" }],
       shades: "red",
@@ -121,7 +115,7 @@ export const CHANGES: RowSpec = {
       description: "By the first field that was wrong: the ten most frequent ones.",
       runbook: "CrmsyncDeadLetters",
       unit: "short",
-      width: 8,
+      width: 6,
       none: "none",
       queries: [
         {
@@ -138,7 +132,7 @@ export const CHANGES: RowSpec = {
         "All that wait for a person; those that are deleted within three days; and those that were deleted after DEAD_LETTER_DAYS.",
       runbook: "CrmsyncDeadLettersExpiring",
       unit: "short",
-      width: 8,
+      width: 6,
       hidesZeros: true,
       none: "none, or unknown",
       queries: [

@@ -1,8 +1,17 @@
 /** Is it healthy? Single figures of the current state. */
 import type { RowSpec } from "../panel-spec.ts";
 import { inQueues, JOB, shared } from "../promql.ts";
+import { NOT_SENT } from "./changes.ts";
 
 const ON_TIME = 'le=~"900(\\\\.0)?"';
+
+const FRESHNESS = `crmsync_change_freshness_seconds_count{${JOB}, lane="live"}`;
+
+/** Nothing is sent: sending is stopped, or live changes wait and none has arrived for five minutes. */
+const NOTHING_SENT = `(max(crmsync_sending_stopped{${JOB}}) == 1 or (${shared("unsynced_records", ', lane="live"')} > 0) and on () (sum(increase(${FRESHNESS}[5m])) == 0))`;
+
+/** Seconds since the last event of each source. */
+const SILENCE = `(time() - ${shared("source_last_event_timestamp_seconds", "", "source")})`;
 
 export const HEALTH: RowSpec = {
   title: "Is it healthy?",
@@ -28,14 +37,14 @@ export const HEALTH: RowSpec = {
       kind: "stat",
       title: "On time, last 1 h",
       description:
-        "Share of the last hour's live changes that were on the service within 15 minutes (objective: 99 %).",
+        "Share of the last hour's live changes that were on the service within 15 minutes (objective: 99 %). Changes that wait are not among them, so there is no figure while nothing is sent.",
       runbook: "CrmsyncFreshnessFastBurn",
       unit: "percentunit",
       width: 3,
-      none: "no changes",
+      none: "nothing sent",
       queries: [
         {
-          expr: `sum(rate(crmsync_change_freshness_seconds_bucket{${JOB}, lane="live", ${ON_TIME}}[1h])) / (sum(rate(crmsync_change_freshness_seconds_count{${JOB}, lane="live"}[1h])) > 0)`,
+          expr: `sum(rate(crmsync_change_freshness_seconds_bucket{${JOB}, lane="live", ${ON_TIME}}[1h])) / (sum(rate(${FRESHNESS}[1h])) > 0) unless on () ${NOTHING_SENT}`,
           legend: "on time",
         },
       ],
@@ -138,6 +147,122 @@ export const HEALTH: RowSpec = {
       },
       valueSize: 18,
       thresholds: [[null, "green"]],
+    },
+    {
+      kind: "stat",
+      title: "Emptied fields",
+      description:
+        "Fields that more relations lose within an hour than EMPTY_LIMIT allows; Fields emptied within an hour shows which.",
+      runbook: "CrmsyncFieldsEmptied",
+      unit: "short",
+      width: 3,
+      none: "unknown",
+      queries: [{ expr: shared("unusually_emptied_fields"), legend: "fields" }],
+      thresholds: [
+        [null, "green"],
+        [1, "red"],
+      ],
+    },
+    {
+      kind: "stat",
+      title: "Left out, last 1 h",
+      description:
+        "Values that the mapping did not understand or could not send; the service keeps what it has in these fields.",
+      runbook: "Values were left out",
+      unit: "short",
+      width: 3,
+      none: "none",
+      queries: [
+        {
+          expr: `round(sum(increase(crmsync_mapping_warnings_total{${JOB}${NOT_SENT}}[1h]))) or vector(0)`,
+          legend: "values",
+        },
+      ],
+      thresholds: [
+        [null, "green"],
+        [1, "yellow"],
+      ],
+    },
+    {
+      kind: "stat",
+      title: "Held",
+      description:
+        "Terminations beyond TERMINATE_LIMIT, and updates beyond EMPTY_LIMIT: crmsync held list. All other changes go on.",
+      runbook: "CrmsyncHeldTerminations",
+      unit: "short",
+      width: 3,
+      none: "unknown",
+      queries: [{ expr: shared("held_terminations"), legend: "held" }],
+      thresholds: [
+        [null, "green"],
+        [1, "red"],
+      ],
+    },
+    {
+      kind: "stat",
+      title: "Drift",
+      description:
+        "Relations that differed from the CRM at the last comparison and were not repaired by its plan.",
+      runbook: "CrmsyncDrift",
+      unit: "short",
+      width: 3,
+      none: "never compared",
+      queries: [{ expr: `sum(${shared("drift_relations", "", "kind")})`, legend: "relations" }],
+      thresholds: [
+        [null, "green"],
+        [1, "yellow"],
+      ],
+    },
+    {
+      kind: "stat",
+      title: "Last comparison",
+      description: "When the CRM was last compared with the service: crmsync reconcile.",
+      runbook: "CrmsyncChangesLost",
+      unit: "dateTimeFromNow",
+      width: 4,
+      none: "never",
+      queries: [{ expr: `1000 * ${shared("reconcile_last_run_timestamp_seconds")}`, legend: "at" }],
+      thresholds: [[null, "blue"]],
+    },
+    {
+      kind: "stat",
+      title: "Silent sources",
+      description:
+        "Sources that have sent nothing for a day, and did within the week; Silence of sources shows which.",
+      runbook: "CrmsyncSourceSilent",
+      unit: "short",
+      width: 4,
+      none: "no source yet",
+      queries: [
+        {
+          expr: `count(${SILENCE} > 86400 and ${SILENCE} < 7 * 86400) or 0 * count(${SILENCE})`,
+          legend: "sources",
+        },
+      ],
+      thresholds: [
+        [null, "green"],
+        [1, "yellow"],
+      ],
+    },
+    {
+      kind: "stat",
+      title: "Age of the token",
+      description: "Since SERVICE_TOKEN_ISSUED_AT; replace the token every 90 days.",
+      runbook: "CrmsyncTokenOld",
+      unit: "s",
+      width: 4,
+      none: "no date set",
+      queries: [
+        {
+          expr: `time() - (${shared("token_issued_timestamp_seconds")} != 0)`,
+          legend: "age",
+        },
+      ],
+      thresholds: [
+        [null, "green"],
+        [80 * 86_400, "yellow"],
+        [90 * 86_400, "red"],
+      ],
     },
   ],
 };

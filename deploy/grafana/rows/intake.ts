@@ -56,7 +56,7 @@ export const INTAKE: RowSpec = {
         "Responses of POST /events and /webhooks (202 accepted, 400 not an event, 401 wrong token or signature, 503 Redis is away or full), outcomes of webhooks, and fetches of records from CRMs.",
       runbook: "CrmsyncSenderErrors",
       unit: "short",
-      width: 12,
+      width: 24,
       none: "no requests",
       queries: [
         {
@@ -78,22 +78,6 @@ export const INTAKE: RowSpec = {
         {
           expr: `sum by (crm, outcome) (${increase("record_fetches_total")})`,
           legend: "fetch {{crm}}: {{outcome}}",
-        },
-      ],
-    },
-    {
-      kind: "bars",
-      title: "Mapping: values left out or changed",
-      description:
-        "The ten most frequent reasons why a value of a record was changed or left out of the payload.",
-      runbook: "CrmsyncDeadLetters",
-      unit: "short",
-      width: 12,
-      none: "none",
-      queries: [
-        {
-          expr: `topk(10, sum by (field, reason) (${increase("mapping_warnings_total")}))`,
-          legend: "{{field}}: {{reason}}",
         },
       ],
     },

@@ -145,26 +145,6 @@ export const PROCESS: RowSpec = {
     },
     {
       kind: "stat",
-      title: "Age of the token",
-      description: "Since SERVICE_TOKEN_ISSUED_AT; replace the token every 90 days.",
-      runbook: "CrmsyncTokenOld",
-      unit: "s",
-      width: 6,
-      none: "no date set",
-      queries: [
-        {
-          expr: `time() - (${shared("token_issued_timestamp_seconds")} != 0)`,
-          legend: "age",
-        },
-      ],
-      thresholds: [
-        [null, "green"],
-        [80 * 86_400, "yellow"],
-        [90 * 86_400, "red"],
-      ],
-    },
-    {
-      kind: "stat",
       title: "Running versions",
       description: "Processes of each version; two versions mean an unfinished roll-out.",
       runbook: "CrmsyncDown",

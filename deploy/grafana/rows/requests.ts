@@ -77,7 +77,7 @@ export const REQUESTS: RowSpec = {
       description: "From the start of a request to the end of its response.",
       runbook: "CrmsyncServiceUnavailable",
       unit: "s",
-      width: 6,
+      width: 8,
       queries: [0.5, 0.99].map((q) => ({
         expr: quantile(q, "service_request_duration_seconds", "", "method, "),
         legend: `{{method}} p${q * 100}`,
@@ -90,26 +90,11 @@ export const REQUESTS: RowSpec = {
         "How long requests waited for their permit: near 0 while bursts are allowed, otherwise as long as the quota requires.",
       runbook: "CrmsyncQuotaExhausted",
       unit: "s",
-      width: 6,
+      width: 8,
       queries: [0.5, 0.99].map((q) => ({
         expr: quantile(q, "permit_wait_seconds", "", "lane, "),
         legend: `{{lane}} p${q * 100}`,
       })),
-    },
-    {
-      kind: "states",
-      title: "Pacing",
-      description:
-        "probing: requests beyond a burst are tried one by one; free: bursts are allowed; steady: spread evenly, as configured; fallback: spread evenly after an unexplained 429.",
-      runbook: "CrmsyncPacingSteady",
-      unit: "short",
-      width: 6,
-      queries: [{ expr: shared("quota_pacing", "", "mode"), legend: "{{mode}}" }],
-      values: { "0": ["", "#2a3b2f"], "1": ["now", "blue"] },
-      thresholds: [
-        [null, "green"],
-        [1, "blue"],
-      ],
     },
     {
       kind: "bars",
@@ -118,7 +103,7 @@ export const REQUESTS: RowSpec = {
         "How often all sending stopped, how many single tries were repeated because the service was unavailable, and how many relations it had lost.",
       runbook: "CrmsyncServiceUnavailable",
       unit: "short",
-      width: 6,
+      width: 8,
       none: "none",
       queries: [
         { expr: `sum by (reason) (${increase("pauses_total")})`, legend: "pause: {{reason}}" },

@@ -10,13 +10,14 @@ export const STOPS: RowSpec = {
       kind: "states",
       title: "Stops",
       description:
-        "Red while this reason stops all changes; each has a section in the runbook. Empty while the state is unknown.",
+        "Red while this reason stops all changes, or slows them; each has a section in the runbook. Empty while the state is unknown.",
       runbook: "Start here",
       unit: "short",
       width: 24,
       queries: [
         { expr: shared("sending_stopped", "", "reason"), legend: "{{reason}}" },
         { expr: `${shared("quota_remaining")} < bool 1`, legend: "quota_spent" },
+        { expr: shared("quota_pacing", ', mode="fallback"'), legend: "slowed_by_429" },
         { expr: `(max(up{${JOB}}) or vector(0)) < bool 1`, legend: "no_process_answers" },
         { expr: `1 - min(crmsync_redis_up{${OWN}})`, legend: "redis_away" },
         { expr: `${shared("processes", ', role="sync"')} < bool 1`, legend: "no_sync_process" },
