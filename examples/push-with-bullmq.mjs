@@ -13,12 +13,12 @@ if (!REDIS_URL) throw new Error("REDIS_URL is missing; `crmsync redis-url` print
 const crmCode = process.argv[2] ?? "from-bullmq";
 
 const queue = new Queue("crm-events", { connection: { url: REDIS_URL }, prefix: QUEUE_PREFIX });
-const job = await queue.add("client saved", {
+const job = await queue.add("contact saved", {
   specversion: "1.0",
   id: randomUUID(),
   source: "/examples/push-with-bullmq",
   type: "crm.record.updated",
-  subject: `client/${crmCode}`,
+  subject: `contact/${crmCode}`,
   time: new Date().toISOString(),
   data: {
     record: {

@@ -30,12 +30,13 @@ export interface HttpStart {
   readonly deadlineMs: number;
   /** Whether the process has been asked to end. */
   readonly ends: () => boolean;
+  readonly trialToken?: string | undefined;
 }
 
 export async function serveHttp(
   runtime: Runtime,
   roles: ReadonlySet<Role>,
-  { deadlineMs, ends }: HttpStart,
+  { deadlineMs, ends, trialToken }: HttpStart,
 ): Promise<Drain & HttpAddresses> {
   const { config, intakeClient } = runtime;
   const { HTTP_HOST, HTTP_PORT, OPS_HOST = HTTP_HOST, OPS_PORT } = config;
@@ -44,7 +45,7 @@ export async function serveHttp(
   const all = [...new Set([senders, ops])];
   const drains = all.map(({ app }) => drainable(app));
   for (const { app } of all) serveReadiness(app, runtime, ends);
-  await serveOps(ops, runtime);
+  await serveOps(ops, runtime, trialToken);
   if (roles.has("http")) serveHttpIntake(senders, runtime);
   await intakeClient.connected(deadlineMs);
   const url = await listen(senders.app, HTTP_HOST, HTTP_PORT);
@@ -67,19 +68,21 @@ function serveReadiness(app: HttpServer["app"], runtime: Runtime, ends: () => bo
 }
 
 /** What people and Prometheus look at. */
-async function serveOps(server: HttpServer, runtime: Runtime): Promise<void> {
+async function serveOps(server: HttpServer, runtime: Runtime, trial?: string): Promise<void> {
   const { app, count } = server;
   const { config, metrics } = runtime;
   const { OPERATOR_TOKEN: operator, VIEWER_TOKEN: viewer } = config.secrets;
   const hasToken = operator !== undefined || viewer !== undefined;
   // The pages' libraries are larger than the rest of the server: loaded only when they are needed.
   const page = hasToken ? await import("./queues-page.ts") : undefined;
-  const console = hasToken ? await import("./console-page.ts") : undefined;
+  const isTrial = !hasToken && trial !== undefined;
+  const console = hasToken || isTrial ? await import("./console-page.ts") : undefined;
   const tokens = {
     viewer: viewer && (() => viewer.value()),
     operator: operator && (() => operator.value()),
   };
-  void app.register(async (scope) => console?.serveConsolePage(scope, server, runtime, tokens));
+  const ofConsole = isTrial ? { ...tokens, operator: () => trial } : tokens;
+  void app.register(async (scope) => console?.serveConsolePage(scope, server, runtime, ofConsole));
   void app.register(async (scope) => {
     protectOps(scope, tokens, count);
     serveStatus(scope, () => readStatus(runtime, runtime.version, runtime.statusRedis));

@@ -41,6 +41,8 @@ export interface DaemonOptions extends RuntimeOptions {
   readonly roles: ReadonlySet<Role>;
   /** Needed by the role sync. */
   readonly service: ServiceAddress | undefined;
+  /** Opens the console in a trial, where there are no tokens for people. */
+  readonly trialToken?: string | undefined;
   readonly shutdown: Shutdown;
 }
 
@@ -59,6 +61,7 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   const http = await serveHttp(runtime, roles, {
     deadlineMs: REDIS_WAIT_MS,
     ends: () => shutdown.isRequested,
+    trialToken: options.trialToken,
   });
   shutdown.add("http connections", () => http.close(shutdown.isPatient));
   await takenOver;

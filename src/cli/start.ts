@@ -100,9 +100,12 @@ async function startParts({ options, config, shutdown, ...shared }: Parts): Prom
   const service = sandbox ? addressOf(sandbox) : roles.has("sync") ? serviceOf(config) : undefined;
   const reached = sandbox ? withoutProxyTo(sandbox, config) : config;
   const given = { config: reached, roles, redisUrl, service, version: VERSION, shutdown };
-  const { url, opsUrl } = await startDaemon({ ...shared, ...given }).catch((error: unknown) => {
-    throw explainPorts(error, config);
-  });
+  const trialToken = sandbox?.token;
+  const { url, opsUrl } = await startDaemon({ ...shared, ...given, trialToken }).catch(
+    (error: unknown) => {
+      throw explainPorts(error, config);
+    },
+  );
   if (options.json) {
     const shown = withoutPassword(redisUrl);
     const line = { url, opsUrl, pid: process.pid, redisUrl: shown, serviceUrl: service?.baseUrl };

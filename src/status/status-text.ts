@@ -14,7 +14,6 @@ const LABEL_CELLS = 11;
 const WARMTH: Readonly<Record<string, string>> = {
   new: "not warmed yet",
   running: "being warmed",
-  done: "warm",
   cold: "cold",
 };
 
@@ -49,11 +48,10 @@ export function statusLines(status: Status, view: View): string[] {
     line("dead", deadText(status)),
     line("held", heldText(status)),
     ...(status.emptied.fields.length > 0 ? [line("emptied", emptiedText(status))] : []),
-    line("denial", denialText(status)),
-    line(
-      "ledger",
-      `${WARMTH[status.ledger.state] ?? status.ledger.state}, ${knownText(status.ledger)}`,
-    ),
+    ...(status.denial.state === "none" ? [] : [line("denial", denialText(status))]),
+    ...(status.ledger.state === "done"
+      ? []
+      : [line("ledger", `${WARMTH[status.ledger.state]}, ${knownText(status.ledger)}`)]),
     line("reconciled", reconciledText(status)),
     line("sources", sourcesText(status)),
     line("redis", redisText(status)),
@@ -136,7 +134,7 @@ function quotaText({ quota }: Status, { bars }: View): string {
           `all back ${localTime(quota.allReturnedAt)}`,
         ]
       : []),
-    `pacing ${pacing}`,
+    ...(pacing === "steady" ? [`pacing ${pacing}`] : []),
   ].join(" · ");
 }
 
@@ -157,7 +155,7 @@ const emptiedText = ({ emptied: { fields } }: Status): string =>
   `${fields.map(({ emptied, field, updated }) => `${field} on ${emptied} of ${updated} relations`).join(" · ")} in the last hour`;
 
 function denialText({ denial, token }: Status): string {
-  const age = token.ageDays === null ? "issue date not set" : `${token.ageDays} days old`;
+  const age = token.ageDays === null ? "of unknown age" : `${token.ageDays} days old`;
   const state = denial.state.replace("_", " ");
   return `${state}${denial.since === null ? "" : ` since ${localTime(denial.since)}`} · token ${age}`;
 }

@@ -1,10 +1,8 @@
-import { join } from "node:path";
 import { expect, test } from "vitest";
+import { pastChanges } from "../support/machine.ts";
 import { personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import type { Report } from "../../src/simulate/report.ts";
-
-const EXAMPLE = join(import.meta.dirname, "../../examples/changes.ndjson");
 
 /** No Redis and no service: simulate needs neither. */
 async function simulate(args: readonly string[], input = "", env: Record<string, string> = {}) {
@@ -20,7 +18,7 @@ const lines = Array.from({ length: 40 }, (_, n) =>
 ).join("\n");
 
 test("simulate prints requests, ages with their bound, shares and a chart", async () => {
-  const { code, out, err } = await simulate([EXAMPLE]);
+  const { code, out, err } = await simulate(["-"], await pastChanges());
   expect({ code, err }).toEqual({ code: 0, err: "" });
   expect(out).toContain("3 events of 2 records, 2026-01-12T08:00Z to 2026-01-12T08:05Z");
   expect(out).toMatch(/^requests +3 {2}at least 2/m);
@@ -78,9 +76,10 @@ test("simulate names each bad line with its remedy, and simulates the others", a
 });
 
 test("simulate refuses a quota that the reserve takes up, and a file that is not there", async () => {
+  const past = await pastChanges();
   const [reserve, byDefault, missing] = await Promise.all([
-    simulate([EXAMPLE, "--per-hour", "100"], "", { QUOTA_LIVE_RESERVE: "100" }),
-    simulate([EXAMPLE, "--per-hour", "100"]),
+    simulate(["-", "--per-hour", "100"], past, { QUOTA_LIVE_RESERVE: "100" }),
+    simulate(["-", "--per-hour", "100"], past),
     simulate(["no-such-file"]),
   ]);
   expect(reserve).toMatchObject({ code: 78, out: "" });

@@ -8,6 +8,7 @@ import { expect, test } from "vitest";
 import { readRelations } from "../../src/demo/service-reader.ts";
 import { startDaemon } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
+import { Visitor } from "../support/console.ts";
 import { spawnCommand, spawnCrmsync, spawnNode } from "../support/process.ts";
 import { requireTool } from "../support/requirements.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -69,7 +70,12 @@ test("on a terminal it tells people where everything is, and a foreign producer 
   await terminal.line(/^crmsync \S+ is up\. Ctrl-C ends it\./);
   await terminal.line(/^\[\d\d:\d\d:\d\d\] INFO: The process is up\. \{"event":"daemon\.started"/);
   expect(terminal.stdout.join("\n")).not.toContain('"msg"');
+  const [, consoleUrl = ""] = await seen("console");
+  const [, token = ""] = await seen("token");
   expect((await fetch(metrics)).status).toBe(200);
+  const visitor = new Visitor(new URL(consoleUrl).origin);
+  expect(await visitor.logIn(token)).toMatchObject({ status: 303 });
+  expect(await visitor.request("/console")).toMatchObject({ status: 200 });
   expect((await fetch(page)).status).toBe(200);
   expect((await fetch(events, { method: "POST" })).status).toBe(400);
 

@@ -37,8 +37,8 @@ it("every command of the pages works on the daemon that the README starts", asyn
   const all = said.join("\n");
   expect(all).toContain(`{"accepted":1,"duplicates":0}`);
   expect(all).toContain(`"firstName":"Ada"`);
-  expect(all).toContain("client/EX-1");
-  expect(all).toContain("3 accepted, 0 already known, 0 invalid");
+  expect(all).toContain("contact/EX-1");
+  expect(all).toContain("4 accepted, 0 already known, 0 invalid");
   expect(all).toMatch(/\d+ lines, no fault/);
   expect(all).not.toContain("wrong:");
   expect(said.length).toBeGreaterThan(4);

@@ -3,7 +3,7 @@
  * The paths and ports that the pages name are its own; its `systemctl` starts and stops processes of
  * the test.
  */
-import { chmod, cp, mkdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
@@ -90,8 +90,19 @@ async function furnish(at: (path: string) => string): Promise<void> {
     await mkdir(at(dir), { recursive: true });
   }
   await writeFile(at(ENV_FILE), "");
-  await cp(join(ROOT, "examples/changes.ndjson"), at("home/changes.ndjson"));
+  await writeFile(at("home/changes.ndjson"), await pastChanges());
   for (const dir of ["examples", "mappings"]) await symlink(join(ROOT, dir), at(`home/${dir}`));
+}
+
+const TIMES = ["2026-01-12T08:00:00Z", "2026-01-12T08:00:01Z", "2026-01-12T08:05:00Z"];
+
+/** An operator's file: the example without its bad record, and with times. */
+export async function pastChanges(): Promise<string> {
+  const lines = (await readFile(join(ROOT, "examples/changes.ndjson"), "utf8")).trim().split("\n");
+  return lines
+    .slice(0, 3)
+    .map((line, n) => JSON.stringify({ ...JSON.parse(line), time: TIMES[n] }))
+    .join("\n");
 }
 
 const textOfEnv = (env: Env): string =>

@@ -16,16 +16,18 @@ it("a scheduled run that is due is not called the next one", () => {
   expect(reconciled(NOW - 60_000)).toMatch(/ · due since /);
 });
 
-it("the ledger tells how many records it knows, and of a listing how far it is", () => {
-  const shown = (state: "done" | "running", ledgerRows: number) => {
-    const warmUp = { ...IDLE.warmUp, state, relations: 5000 };
-    const status = statusOf({ ...IDLE, now: NOW, warmUp, ledgerRows }, readConfig({}), "1");
+it("pacing, denial and ledger are shown while they are unusual", () => {
+  const shown = (readings: Partial<typeof IDLE>) => {
+    const status = statusOf({ ...IDLE, now: NOW, ...readings }, readConfig({}), "1");
     const view = { paint: (_: string, text: string) => text, bars: false, peak: undefined };
-    return statusLines(status, view).find((line) => line.startsWith("ledger"));
+    return statusLines(status, view).filter((line) => /^(?:denial|ledger)|pacing/.test(line));
   };
-  // A first start has listed nothing, and has sent hundreds since.
-  expect(shown("done", 300)).toMatch(/^ledger +warm, 300 records known$/);
-  expect(shown("running", 1)).toMatch(/ being warmed, 5000 relations listed, 1 record known$/);
+  expect(shown({ warmUp: { ...IDLE.warmUp, state: "done" } })).toEqual([]);
+  const steady = { ...IDLE.quota, pacing: "steady" as const };
+  expect(shown({ quota: steady })).toEqual([expect.stringContaining("pacing steady")]);
+  expect(
+    shown({ warmUp: { ...IDLE.warmUp, state: "running", relations: 5000 }, ledgerRows: 1 }),
+  ).toEqual(["ledger     being warmed, 5000 relations listed, 1 record known"]);
 });
 
 it("a finding is broken at the edge of the terminal, so that its remedy can be read", () => {
@@ -34,7 +36,9 @@ it("a finding is broken at the edge of the terminal, so that its remedy can be r
   const findings = [{ severity: "warning" as const, says, runbook: "docs/runbook.md#x" }];
   const view = { paint: (_: string, text: string) => text, bars: true, peak: 0 };
   const shown = (columns?: number) =>
-    statusLines({ ...status, findings }, { ...view, columns }).slice(1, -13);
+    statusLines({ ...status, findings }, { ...view, columns })
+      .slice(1)
+      .slice(0, -11);
   expect(shown()).toEqual([`! ${says}`, "  docs/runbook.md#x"]);
   expect(shown(40)).toEqual([
     "! 327 dead letters wait for a person:",
