@@ -6,6 +6,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { buildDashboard } from "./grafana/dashboard.ts";
 import { mappingJsonSchema } from "../src/mapping/mapping-file.ts";
+import { casesJsonSchema } from "../src/preview/mapping-cases.ts";
 import { fieldsReference } from "./fields-reference.ts";
 import { logEventsReference } from "./log-events-reference.ts";
 import { metricsReference } from "./metrics-reference.ts";
@@ -19,6 +20,10 @@ writeFileSync(join(root, "docs/fields.md"), fieldsReference());
 writeFileSync(
   join(root, "mappings/mapping.schema.json"),
   `${JSON.stringify(mappingJsonSchema(), undefined, 2)}\n`,
+);
+writeFileSync(
+  join(root, "mappings/mapping-test.schema.json"),
+  `${JSON.stringify(casesJsonSchema(), undefined, 2)}\n`,
 );
 writeFileSync(
   join(root, "deploy/grafana/dashboards/crmsync.json"),

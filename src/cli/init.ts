@@ -2,8 +2,9 @@
 import { relative, resolve } from "node:path";
 import { Command } from "commander";
 import { examineConfig } from "../config.ts";
-import { presetNames } from "../mapping/load-mapping.ts";
-import { Choice } from "./choice.ts";
+import { mappingFileOf, presetNames } from "../mapping/load-mapping.ts";
+import { MappingError } from "../mapping/mapping.ts";
+import { commandName } from "./command-name.ts";
 import { makeFolder, type Made } from "./init/folder.ts";
 import { pathsOf, type FolderPaths } from "./init/paths.ts";
 import { loadCommand, MADE_SECRETS } from "./init/variables.ts";
@@ -21,13 +22,7 @@ export function initCommand(): Command {
     .description("write the variables and make the secrets of a new installation, in one folder")
     .argument("[folder]", "the folder", "crmsync")
     .option("--service <url>", "the address of the service, without /v1.1")
-    .addOption(
-      new Choice(
-        "--mapping <preset>",
-        "also write a mapping file, from this preset",
-        presetNames(),
-      ),
-    )
+    .option("--mapping <mapping>", "a mapping file to use, or a preset to write one from")
     .option("--json", "print as JSON")
     .addHelpText(
       "after",
@@ -38,16 +33,19 @@ Secrets and files that are there already stay as they are.`,
 }
 
 function init(folder: string, { service, mapping, json }: InitOptions): void {
-  const paths = pathsOf(resolve(folder));
+  const isPreset = mapping !== undefined && presetNames().includes(mapping);
+  const own = mapping === undefined || isPreset ? undefined : ownMapping(mapping);
+  const inFolder = pathsOf(resolve(folder));
+  const paths = own === undefined ? inFolder : { ...inFolder, mapping: own };
   // A shell and systemd would read them differently.
-  if (/['\n\r]/.test(paths.folder)) {
-    throw new WrongUsage(
-      `the path ${paths.folder} has a quote or a line break: choose another folder`,
-    );
+  const unquotable = [paths.folder, paths.mapping].find((path) => /['\n\r]/.test(path));
+  if (unquotable !== undefined) {
+    throw new WrongUsage(`the path ${unquotable} has a quote or a line break: choose another one`);
   }
   const made = makeFolder(paths, {
     ...(service !== undefined && { service: addressOf(service) }),
-    ...(mapping !== undefined && { mapping: mappingTemplate(mapping) }),
+    hasMapping: mapping !== undefined,
+    ...(isPreset && { mapping: mappingTemplate(mapping) }),
   });
   const next = nextSteps(paths, service, mapping);
   process.stdout.write(
@@ -55,6 +53,16 @@ function init(folder: string, { service, mapping, json }: InitOptions): void {
       ? `${JSON.stringify({ folder: paths.folder, ...made, next })}\n`
       : [...describe(paths, made), "", "Next:", ...next.map((step) => `  ${step}`), ""].join("\n"),
   );
+}
+
+/** A mapping file stays where it is. @throws WrongUsage when it is not there. */
+function ownMapping(name: string): string {
+  try {
+    return mappingFileOf(name);
+  } catch (error) {
+    if (!(error instanceof MappingError)) throw error;
+    throw new WrongUsage(`--mapping ${name}: ${error.problems.join("; ")}`);
+  }
 }
 
 /** @throws WrongUsage when the daemon would refuse it. */
@@ -83,13 +91,14 @@ function describe(paths: FolderPaths, { written, kept }: Made): string[] {
 }
 
 function nextSteps(paths: FolderPaths, service: string | undefined, mapping: string | undefined) {
+  const crmsync = commandName();
   return [
     ...(service === undefined ? [`write the address of the service into ${paths.env}`] : []),
     `write the token of the service into ${paths.secret("service_token")}`,
     ...(mapping === undefined
       ? []
-      : [`adapt the mapping file, then: crmsync mapping check ${paths.mapping}`]),
+      : [`adapt the mapping file, then: ${crmsync} mapping check ${paths.mapping}`]),
     `in each terminal: ${loadCommand(paths.env)}`,
-    "crmsync start, and in another terminal: crmsync doctor",
+    `${crmsync} start, and in another terminal: ${crmsync} doctor`,
   ];
 }

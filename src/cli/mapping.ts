@@ -1,26 +1,19 @@
 import { Command } from "commander";
 import { EXIT_CONFIG } from "../config.ts";
 import { CONNECTORS } from "../crm/connectors.ts";
-import { loadMapping, mappingFileOf, presetNames } from "../mapping/load-mapping.ts";
+import { loadMapping, mappingFileOf } from "../mapping/load-mapping.ts";
 import { checkDeletions } from "../mapping/check-deletions.ts";
 import { businessRelationMapping } from "../mapping/business-relation.ts";
 import { mappingWarnings, MODULE_WARNING } from "../mapping/mapping-warnings.ts";
 import { MappingError, type Mapping } from "../mapping/mapping.ts";
 import { examineMappingFile, mappingText } from "../mapping/read-mapping-file.ts";
 import { MODULE } from "../mapping/read-whens.ts";
-import { UserError } from "../ops/user-error.ts";
-import { Choice } from "./choice.ts";
-import { mappingTemplate } from "./mapping-template.ts";
-import { writeNew } from "./write-new.ts";
+import { addInitCommand } from "./mapping-init.ts";
+import { addTestCommand } from "./mapping-test.ts";
 
 export function mappingCommand(): Command {
-  const mapping = new Command("mapping").description("write and check mapping files");
-  mapping
-    .command("init")
-    .description("write a mapping file with comments, to start from")
-    .addOption(new Choice("--from <preset>", "the preset", presetNames(), "generic"))
-    .argument("[file]", "the file to write; - for standard output", "mapping.yaml")
-    .action(init);
+  const mapping = new Command("mapping").description("write, check and test mapping files");
+  addInitCommand(mapping);
   mapping
     .command("check")
     .description("list every mistake of a mapping, with its line and what to do")
@@ -33,20 +26,8 @@ The daemon does not start with a mapping that has a mistake, except for one that
 a crmCode that cannot be made for a deletion without its record. Exit code: 78 if there is a mistake.`,
     )
     .action(check);
+  addTestCommand(mapping);
   return mapping;
-}
-
-function init(file: string, options: { from: string }): void {
-  const text = mappingTemplate(options.from);
-  if (file === "-") {
-    process.stdout.write(text);
-    return;
-  }
-  if (!writeNew(file, text))
-    throw new UserError(`${file} already exists; choose another file name`);
-  process.stdout.write(
-    `${file} was written. Adapt it to your CRM, then run:\n  crmsync mapping check ${file}\n  crmsync preview RECORD.json --mapping ${file}\n`,
-  );
 }
 
 async function check(name: string, options: { json?: true }): Promise<void> {

@@ -3,13 +3,11 @@ import { readConfig, type Config } from "../config.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import { openService } from "../service/open-service.ts";
-import { DEFAULT_TENANT_LISTS } from "../service-spec/tenant-lists.ts";
 import { tokenName } from "../state/known-service.ts";
 import { openStores, type Stores } from "../status/stores.ts";
-import { fingerprintWith } from "../sync/fingerprint.ts";
 import { newestOrders, provenOf } from "../sync/record.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
-import { previewOne, type Body, type ServiceView } from "../preview/preview-one.ts";
+import { previewOne, unknownService, type Body, type ServiceView } from "../preview/preview-one.ts";
 import {
   printLine,
   printOne,
@@ -156,15 +154,7 @@ async function openView(
     throw error;
   });
   if (redis === undefined) {
-    return {
-      isBlind: true,
-      lists: DEFAULT_TENANT_LISTS,
-      fingerprintOf: fingerprintWith(undefined, keeps),
-      known: async () => undefined,
-      codeOf: async () => undefined,
-      ask: undefined,
-      close: async () => {},
-    };
+    return { isBlind: true, ...unknownService(keeps), close: async () => {} };
   }
   const stores = openStores(config, redis);
   await stores.tenantLists.reload();

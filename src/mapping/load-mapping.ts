@@ -16,7 +16,7 @@ const PRESETS_DIR = PLACES.find((place) => existsSync(place)) ?? "";
 /** Names of the presets that are files; business-relation is the one that is not. */
 export function presetNames(): readonly string[] {
   return readdirSync(PRESETS_DIR)
-    .filter((file) => file.endsWith(".yaml"))
+    .filter((file) => /^[^.]+\.yaml$/.test(file))
     .map((file) => basename(file, ".yaml"));
 }
 

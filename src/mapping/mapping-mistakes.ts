@@ -1,6 +1,7 @@
 /** Messages for mistakes in the structure of a mapping file: what is wrong and what to do. */
 import type { YAMLError } from "yaml";
 import type { z } from "zod";
+import { fieldOfName } from "./common-names.ts";
 import { FIELD_NAMES } from "./fields.ts";
 import { KEYS } from "./mapping-file.ts";
 import { nearest } from "./nearest.ts";
@@ -35,35 +36,6 @@ export function yamlMistake({ code, message }: YAMLError): string {
 
 /** For a YAML alias (`*name`) that does not exist: the author probably meant an expression. */
 export const aliasMistake = (name: string): string => `${QUOTES} (YAML: there is no &${name})`;
-
-/** Other common names of the service's fields. */
-const MEANT: Readonly<Record<string, string>> = {
-  dateofbirth: "birthDate",
-  birthday: "birthDate",
-  dob: "birthDate",
-  birthplace: "placeOfBirth",
-  phone: "phoneNumber",
-  mobile: "phoneNumber",
-  telephone: "phoneNumber",
-  mail: "email",
-  street: "address",
-  zip: "postalCode",
-  zipcode: "postalCode",
-  postcode: "postalCode",
-  town: "city",
-  country: "countryOfResidence",
-  citizenship: "nationality",
-  surname: "lastName",
-  familyname: "lastName",
-  givenname: "firstName",
-  vat: "vatNumber",
-  taxid: "taxIdentificationNumber",
-  tin: "taxIdentificationNumber",
-  industry: "industrySector",
-  founded: "incorporationDate",
-  stage: "relationshipStatus",
-  status: "relationStatus",
-};
 
 const WORDS: Readonly<Record<string, string>> = {
   object: "a block of keys",
@@ -158,7 +130,7 @@ function unknownKey(parent: Path, key: string): string {
 export function meantKey(parent: Path, key: string): string | undefined {
   if (parent[0] === "webhooks") return undefined;
   if (parent.at(-1) !== "fields") return nearest(key, keysAt(parent));
-  return MEANT[key.toLowerCase().replaceAll(/[^a-z]/g, "")] ?? nearest(key, FIELD_NAMES);
+  return fieldOfName(key) ?? nearest(key, FIELD_NAMES);
 }
 
 const keysAt = (parent: Path): readonly string[] =>

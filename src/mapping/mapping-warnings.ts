@@ -2,7 +2,7 @@
 import { parseExpression } from "./compile-expression.ts";
 import { ExpressionError } from "./expression-errors.ts";
 import { fieldsIn, type Node } from "./expression-tree.ts";
-import type { MappingFile } from "./mapping-file.ts";
+import { ruleOfField, type MappingFile } from "./mapping-file.ts";
 import type { WebhookRule } from "./webhooks/rule.ts";
 
 export function mappingWarnings(file: MappingFile): string[] {
@@ -12,7 +12,52 @@ export function mappingWarnings(file: MappingFile): string[] {
       return `${place}: $not(…) is neither true nor false if ${field} is missing, which counts as false, so such records are left out: write $not((…) = true)`;
     }),
   );
-  return [...negations, ...Object.entries(file.webhooks ?? {}).flatMap(unsignedOperation)];
+  const webhooks = Object.entries(file.webhooks ?? {});
+  return [
+    ...negations,
+    ...file.objects.flatMap(lateIndexes),
+    ...catchAllWords(file),
+    ...webhooks.flatMap(unsignedOperation),
+    ...webhooks.flatMap(missingOperation),
+  ];
+}
+
+/** A list that is narrowed to some items, and an index after the field of the items: `mails[work].value[0]`. */
+const LATE_INDEX = /([\w$`.]+\[[^[\]]*[^[\]\d-][^[\]]*\])((?:\.(?:\w+|`[^`]+`))+)(\[-?\d+\])/g;
+
+function lateIndexes({ object, when, crmCode, fields }: MappingFile["objects"][number]): string[] {
+  const inFields = Object.entries(fields).flatMap(([name, field = ""]) => {
+    const { fallback, from } = ruleOfField(field);
+    return [from, fallback].map((text) => [`fields.${name}`, text] as const);
+  });
+  return [["when", when] as const, ["crmCode", crmCode] as const, ...inFields].flatMap(
+    ([place, text = ""]) =>
+      [...text.matchAll(LATE_INDEX)].map(
+        ([found, list = "", field = "", index = ""]) =>
+          `${[object].flat().join("/")}, ${place}: ${found} takes one value of each item, not of one item: write ${list}${index}${field}`,
+      ),
+  );
+}
+
+/** Words that authors take for "everything else". */
+const CATCH_ALL = /^(?:\*|_|any|default|else|otherwise)$/i;
+const CATCH_ALL_IF_NULL = /^(?:unknown|others?)$/i;
+
+function catchAllWords({ objects, tables = {} }: MappingFile): string[] {
+  const fields = objects.flatMap((rule) => Object.values(rule.fields));
+  const inFields = fields.flatMap((field = "") => {
+    const { table } = ruleOfField(field);
+    return typeof table === "object" ? [table] : [];
+  });
+  const words = [...Object.values(tables), ...inFields].flatMap((table) =>
+    Object.entries(table).filter(
+      ([word, value]) => CATCH_ALL.test(word) || (value === null && CATCH_ALL_IF_NULL.test(word)),
+    ),
+  );
+  return [...new Set(words.map(([word]) => word))].map(
+    (word) =>
+      `table: ${word} is only the CRM's word ${word}, not every value that the table does not have: these are left out with a warning, or replaced by \`default\` beside \`table\``,
+  );
 }
 
 /** A module is code, and no thread, no cleared variable and no limit keeps it from what the daemon may do. */
@@ -29,6 +74,14 @@ function unsignedOperation([name, { verify, operation }]: [string, WebhookRule])
     `webhooks.${name}, operation: ${unsigned} is not signed, so a copy of a signed request can be made a deletion: find the operation in the body; or make a webhook for each operation, with a secret of its own`,
   ];
 }
+
+/** Most tools post deletions to the same address. */
+const missingOperation = ([name, { fetch, operation }]: [string, WebhookRule]): string[] =>
+  operation !== undefined || fetch !== undefined
+    ? []
+    : [
+        `webhooks.${name}: without \`operation\` every event is an update, so a deletion would not end its relation: name what says what happened, as in operation: action; if only updates are posted, write operation: { value: updated }`,
+      ];
 
 /** The fields whose absence makes a negation, and so the whole condition, count as false. */
 function undecidedNegations(condition: string): string[] {

@@ -3,9 +3,9 @@ import { mapEventRecord } from "../mapping/map-event-record.ts";
 import type { Mapping, MappingWarning } from "../mapping/mapping.ts";
 import { leftOutText } from "../mapping/whens.ts";
 import { variantOf } from "../service-spec/business-relation.ts";
-import type { TenantLists } from "../service-spec/tenant-lists.ts";
+import { DEFAULT_TENANT_LISTS, type TenantLists } from "../service-spec/tenant-lists.ts";
 import { bodyOf, decide, type Decision, type Wanted } from "../sync/decide.ts";
-import { fingerprintOf, type FingerprintOf } from "../sync/fingerprint.ts";
+import { fingerprintOf, fingerprintWith, type FingerprintOf } from "../sync/fingerprint.ts";
 import { carryOver, keepsWith, keptFieldsOf, keptIn, type Keeps } from "../sync/keeps.ts";
 import { NO_ORDERS, rowWithoutProof, type LedgerRow, type Orders } from "../sync/ledger-row.ts";
 import { isSuperseded } from "../sync/record.ts";
@@ -41,6 +41,18 @@ export interface ServiceView {
   /** Reads the relation from the service; undefined where no request may be spent. */
   readonly ask: ((crmCode: string) => Promise<Body | undefined>) | undefined;
 }
+
+/** Without a Redis: what the service has is not known. */
+export const unknownService = (
+  keeps: Keeps,
+  lists: TenantLists = DEFAULT_TENANT_LISTS,
+): ServiceView => ({
+  lists,
+  fingerprintOf: fingerprintWith(undefined, keeps),
+  known: async () => undefined,
+  codeOf: async () => undefined,
+  ask: undefined,
+});
 
 export interface FieldChange {
   readonly field: string;
@@ -200,7 +212,7 @@ function compareWithService(
     : { decision: "fetch", kept: Object.keys(fields), changes };
 }
 
-function changesBetween(before: Body, after: Body): FieldChange[] {
+export function changesBetween(before: Body, after: Body): FieldChange[] {
   const fields = [...new Set([...Object.keys(after), ...Object.keys(before)])];
   return fields
     .filter((field) => comparable(before[field]) !== comparable(after[field]))

@@ -58,7 +58,7 @@ export interface ReadInputs {
  */
 export async function readInputs(
   file: string,
-  mapping: Mapping,
+  mapping: Pick<Mapping, "objects">,
   options: ReadOptions,
 ): Promise<ReadInputs> {
   const text = await readText(file);
@@ -83,7 +83,12 @@ async function* once(text: string): AsyncGenerator<string> {
   yield text;
 }
 
-function inputsOf({ place, value }: Item, mapping: Mapping, options: ReadOptions): PreviewInput[] {
+/** @throws UserError when it is neither a record, an event nor the body of a CRM's webhook. */
+export function inputsOf(
+  { place, value }: Item,
+  mapping: Pick<Mapping, "objects">,
+  options: ReadOptions,
+): PreviewInput[] {
   if (!isObject(value)) throw new UserError(`${place} is neither a record nor an event`);
   if ("specversion" in value) return inputsOfEvent(place, value);
   const sent = eventsOfBody(value);
@@ -95,7 +100,7 @@ function inputsOf({ place, value }: Item, mapping: Mapping, options: ReadOptions
 export function inputOfRecord(
   place: string,
   record: CrmRecord,
-  mapping: Mapping,
+  mapping: Pick<Mapping, "objects">,
   options: ReadOptions,
 ): PreviewInput {
   const object = options.object ?? objectOf(record, mapping, place);
@@ -199,7 +204,7 @@ function parseLines(file: string, text: string): Parsed {
 const EXPECTED = "JSON (one record, or a list of them), JSON lines or CSV";
 
 /** An event's subject names its object; a record alone does not always. */
-function objectOf(record: CrmRecord, mapping: Mapping, place: string): string {
+function objectOf(record: CrmRecord, mapping: Pick<Mapping, "objects">, place: string): string {
   const { attributes } = record;
   const type = isObject(attributes) ? attributes["type"] : undefined;
   if (typeof type === "string") return type;

@@ -17,6 +17,7 @@ export interface WebhookInputs {
 /**
  * @param address `<name>`, or with what follows it in the address: `<name>?operation=deleted`.
  * @param headers of the request, as `Name: value`.
+ * @param body what the file holds, where it is no file.
  * @throws UserError when the request would be answered 400.
  */
 export async function readWebhook(
@@ -24,6 +25,7 @@ export async function readWebhook(
   mapping: Mapping,
   address: string,
   headers: readonly string[] = [],
+  body: Buffer = readBytes(file),
 ): Promise<WebhookInputs> {
   const [name = "", query] = address.split(/\?(.*)/s, 2);
   const request = {
@@ -31,7 +33,7 @@ export async function readWebhook(
     urls: [],
     query: new URLSearchParams(query),
     headers: Object.fromEntries(headers.map(headerOf)),
-    body: readBytes(file),
+    body,
     receivedAt: Date.now(),
   };
   try {

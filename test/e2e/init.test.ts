@@ -89,6 +89,18 @@ test("init changes nothing that is there, and completes what an interrupted call
   expect(await readFile(key, "utf8")).toBe(before);
 });
 
+test("init takes a mapping file that is there, and names the command of a checkout", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "own mapping.mts");
+  await writeFile(file, "");
+  const folder = join(dir.path, "crmsync");
+  const { code, out } = await init(folder, "--mapping", file);
+  expect(code).toBe(0);
+  expect((await loaded(join(folder, "env")))["MAPPING"]).toBe(file);
+  await expect(stat(join(folder, "mapping.yaml"))).rejects.toThrow("ENOENT");
+  expect(out).toMatch(/^ {2}node \S*src\/cli\/main\.ts start, and in another terminal: node /m);
+});
+
 test.for([
   [["--service", "https://service.example.com/v1.1"], "--service must end before /v1.1"],
   [["--service", "service.example.com"], "--service must be an http or https address"],

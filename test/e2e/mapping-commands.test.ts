@@ -40,6 +40,44 @@ test("mapping init writes a file that check accepts and preview uses", async () 
   expect(previewed.out).toContain("Schmit-Weber");
 });
 
+test("mapping init writes two cases, and mapping test says how a mapping differs from them", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "mapping.yaml");
+  const record = join(dir.path, "record.json");
+  await writeFile(
+    record,
+    JSON.stringify({ no: 7, vorname: "Ada", nachname: "Muster", land: "Suisse" }),
+  );
+  const made = await crmsync(["mapping", "init", "--record", record, file]);
+  expect(made).toMatchObject({ code: 0, err: "" });
+  expect(made.out).toMatch(/--object contact --id-from no$/);
+  const passed = await crmsync(["mapping", "test", file]);
+  expect(passed).toMatchObject({
+    code: 0,
+    out: expect.stringMatching(/\n2 passed, 0 failed$/) as string,
+  });
+  await writeFile(file, (await readFile(file, "utf8")).replace("land\n", "heimat\n"));
+  const failed = await crmsync(["mapping", "test", file]);
+  expect(failed).toMatchObject({ code: 1, err: "" });
+  expect(failed.out).toMatch(/✗ the record of record\.json {2}\S*mapping\.test\.yaml:6\n/);
+  expect(failed.out).toMatch(/payload\.countryOfResidence +expected "CH", but there is nothing/);
+  const json = await crmsync(["mapping", "test", join(dir.path, "mapping.test.yaml"), "--json"]);
+  expect(json.code).toBe(1);
+  expect(JSON.parse(json.out)).toMatchObject({
+    ok: false,
+    cases: [
+      { line: 6, ok: false, differences: [{ path: "payload.countryOfResidence", expected: "CH" }] },
+      { ok: true, differences: [] },
+    ],
+  });
+  const init = ["mapping", "init", "--from", "hubspot", join(dir.path, "hubspot.yaml")];
+  expect(await crmsync(init)).toMatchObject({ code: 0 });
+  expect(await crmsync(["mapping", "test", join(dir.path, "hubspot.yaml")])).toMatchObject({
+    code: 0,
+  });
+  expect(await crmsync(["mapping", "test", "hubspott"])).toMatchObject({ code: 78 });
+});
+
 test("mapping init on a full disk names the file, and leaves no part of it", async () => {
   await using dir = await tempDir();
   const file = join(dir.path, "mapping.yaml");
@@ -55,7 +93,7 @@ test("preview names a field that holds no id, and a folder", async () => {
   await using dir = await tempDir();
   const file = join(dir.path, "record.json");
   await writeFile(file, JSON.stringify({ number: 7, first_name: "Ada", last_name: "Muster" }));
-  const of = ["preview", file, "--mapping", "generic", "--object", "person"];
+  const of = ["preview", file, "--mapping", "generic", "--object", "contact"];
   expect((await crmsync([...of, "--id-from", "nr"])).err).toContain(
     "The record has no id in the field nr, so the crmCode is not the real one: give --id, or the name of the right field as --id-from",
   );
@@ -252,7 +290,7 @@ test("preview of an export counts the records that pass and the values that no t
     nationality: n % 3 === 0 ? "Atlantis" : "LU",
   }));
   await writeFile(file, lines.map((line) => JSON.stringify(line)).join("\n"));
-  const args = ["preview", file, "--mapping", "generic", "--object", "person"];
+  const args = ["preview", file, "--mapping", "generic", "--object", "contact"];
   const result = await crmsync(args);
   expect(result.code).toBe(1);
   expect(result.out).toContain("60 records: 54 pass (90 %), 6 would be dead letters, 0 ignored");
@@ -298,7 +336,7 @@ test.for([
   await writeFile(file, text);
   const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: uniquePrefix() };
   const service = { SERVICE_BASE_URL: "http://127.0.0.1:9", SERVICE_TOKEN: "x" };
-  const args = ["preview", file, "--mapping", "generic", "--object", "person", "--ask"];
+  const args = ["preview", file, "--mapping", "generic", "--object", "contact", "--ask"];
   const result = await crmsync(args, { ...env, ...service });
   expect(result.code).toBe(1);
   expect(result.err).toContain(expected);

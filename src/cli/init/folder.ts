@@ -14,12 +14,13 @@ export interface Made {
 
 /**
  * Writes what is missing, the variables last: what an interrupted call has left is completed by the next one.
- * @param options.mapping the text of the mapping file, if there is to be one.
+ * @param options.mapping the text of the mapping file, if one is to be written.
+ * @param options.hasMapping whether the variables name a mapping file.
  * @throws UserError when the variables are there already, or a file cannot be written.
  */
 export function makeFolder(
   paths: FolderPaths,
-  options: { readonly service?: string; readonly mapping?: string },
+  options: { readonly service?: string; readonly mapping?: string; readonly hasMapping: boolean },
 ): Made {
   if (existsSync(paths.env)) {
     throw new UserError(
@@ -36,7 +37,7 @@ export function makeFolder(
   write(paths.secret("service_token"), "");
   for (const name of Object.keys(MADE_SECRETS)) write(paths.secret(name), newSecret(name));
   if (options.mapping !== undefined) write(paths.mapping, options.mapping);
-  write(paths.env, variablesText(paths, { ...options, hasMapping: options.mapping !== undefined }));
+  write(paths.env, variablesText(paths, options));
   return { written, kept };
 }
 

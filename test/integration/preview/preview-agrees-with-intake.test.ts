@@ -65,9 +65,9 @@ const CASES: readonly Case[] = [
   {
     what: "a deletion with a leftover record without a required field",
     mapping: "generic",
-    event: event("deleted", "person/1", { record: { first_name: "Ada" } }),
-    row: rowOf({ ...ada, crmCode: "person-1" }, 1, fingerprintOf),
-    expected: { result: "passes", crmCode: "person-1", status: "terminated", payload: undefined },
+    event: event("deleted", "contact/1", { record: { first_name: "Ada" } }),
+    row: rowOf({ ...ada, crmCode: "contact-1" }, 1, fingerprintOf),
+    expected: { result: "passes", crmCode: "contact-1", status: "terminated", payload: undefined },
   },
   {
     what: "a deletion with its whole record",
@@ -140,8 +140,8 @@ const CASES: readonly Case[] = [
   {
     what: "a record without a required field",
     mapping: "generic",
-    event: event("updated", "person/1", { record: { first_name: "Ada", last_name: "Muster" } }),
-    expected: { result: "dead letter", crmCode: "person-1" },
+    event: event("updated", "contact/1", { record: { first_name: "Ada", last_name: "Muster" } }),
+    expected: { result: "dead letter", crmCode: "contact-1" },
   },
   {
     what: "an invalid payload",

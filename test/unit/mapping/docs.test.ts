@@ -21,8 +21,8 @@ const block = (language: string): string =>
 const event = {
   type: "crm.record.updated",
   source: "/acme",
-  subject: "client/4711",
-  object: "client",
+  subject: "contact/4711",
+  object: "contact",
   recordId: "4711",
 };
 
@@ -31,7 +31,7 @@ test("the guide's example gives the payload and warnings that it shows", async (
   const record = JSON.parse(block("json")) as CrmRecord;
   const mapped = await mapRecord(mapping, event, record, { explain: true });
   if (mapped.kind !== "mapped") throw new Error(JSON.stringify(mapped));
-  const shown = GUIDE.slice(GUIDE.indexOf("client/4711  passes"));
+  const shown = GUIDE.slice(GUIDE.indexOf("contact/4711  passes"));
   for (const [field, value] of Object.entries(mapped.candidate ?? {})) {
     expect(shown.replaceAll(/ +/g, " ")).toContain(
       field === "crmCode" ? `crmCode ${String(value)}` : `${field} ${JSON.stringify(value)}`,

@@ -40,7 +40,7 @@ ${lines.replaceAll(/^/gm, "      ")}
 `;
 
 test("every preset is valid, and mapping.schema.json matches the code", () => {
-  const files = readdirSync(PRESETS).filter((file) => file.endsWith(".yaml"));
+  const files = readdirSync(PRESETS).filter((file) => /^\w+\.yaml$/.test(file));
   expect(files.length).toBeGreaterThanOrEqual(7);
   for (const file of files) {
     const preset = readMappingFile(readFileSync(join(PRESETS, file), "utf8"), file);
@@ -205,4 +205,40 @@ test("onLeave needs a condition, and one key for all rules of the object", () =>
   expect(problemsOf(leaving(withCondition("c", other)))).toEqual([
     expect.stringContaining("m.yaml:5: contact, onLeave: terminate needs the same `crmCode`"),
   ]);
+});
+
+test.for([
+  ["emails[primary = true].value[0]", "write emails[primary = true][0].value"],
+  [
+    "addresses[$not(old)].`street name`.text[-1]",
+    "write addresses[$not(old)][-1].`street name`.text",
+  ],
+  ['$trim(addresses[type = "home"].town[0])', 'write addresses[type = "home"][0].town'],
+  ["address.lines[0]", undefined],
+  ["addresses[0].lines[1]", undefined],
+  ["emails[primary = true][0].value", undefined],
+] as const)("an index behind the field of a list's items: %s", ([text, advice]) => {
+  const warnings = mappingWarnings(readMappingFile(rule(`city: '${text}'`), "m.yaml"));
+  expect(warnings).toEqual(advice === undefined ? [] : [expect.stringContaining(advice)]);
+});
+
+test.for([
+  ["{ unknown: null }", ["unknown"]],
+  ["{ '*': Client, Other: null, other: Client, default: Client }", ["*", "Other", "default"]],
+  ["{ other: Contact, 'no': null }", []],
+] as const)("words of a table that mean no others: %s", ([table, words]) => {
+  const file = readMappingFile(rule(`relationshipStatus: { from: a, table: ${table} }`), "m.yaml");
+  const expected = words.map((word) => `${word} is only the CRM's word ${word}`);
+  const warnings = mappingWarnings(file);
+  expect(warnings).toEqual(expected.map((text) => expect.stringContaining(text) as string));
+});
+
+test("a webhook without operation may take deletions for updates", () => {
+  const of = (more: string) => {
+    const text = `${rule("city: a")}\nwebhooks: { tool: { verify: bearer${more} } }\n`;
+    return mappingWarnings(readMappingFile(text, "m.yaml"));
+  };
+  expect(of("")).toEqual([expect.stringContaining("webhooks.tool: without `operation`")]);
+  for (const more of [", operation: action", ", operation: { value: updated }", ", fetch: hubspot"])
+    expect(of(more)).toEqual([]);
 });

@@ -22,7 +22,10 @@ test("the page shows every webhook of the fixtures' mapping file, and no other",
   const shown = blocks(page("webhooks.md"), "yaml").map(
     (block) => (parse(block) as { webhooks: Record<string, unknown> }).webhooks,
   );
-  expect(Object.assign({}, ...shown)).toEqual({ website: { verify: "bearer" }, ...webhooks });
+  expect(Object.assign({}, ...shown)).toEqual({
+    website: { verify: "bearer", operation: { value: "updated" } },
+    ...webhooks,
+  });
 });
 
 test("the page shows every body of the fixtures", () => {

@@ -1,0 +1,138 @@
+/** Writes a mapping file for a sample record, by the names of its fields. It contains no value of the record. */
+import { stringify } from "yaml";
+import { ruleOf, traitsOf } from "./fields.ts";
+import { fieldOfLongName, fieldOfName } from "./common-names.ts";
+import { compileMapping } from "./compile-mapping.ts";
+import { isObject } from "./is-object.ts";
+import { mapRecord } from "./map-record.ts";
+import { WARNING_REASONS, type CrmRecord } from "./mapping.ts";
+import { readMappingFile } from "./read-mapping-file.ts";
+
+export interface Sample {
+  readonly record: CrmRecord;
+  /** The file, for the comments. */
+  readonly from: string;
+  /** Undefined: contact for a person, otherwise company. */
+  readonly object: string | undefined;
+  /** The address of the schema of mapping files. */
+  readonly schema: string;
+}
+
+interface Leaf {
+  /** As JSONata reads it: `emails[0].value`. */
+  readonly path: string;
+  readonly name: string;
+}
+
+/** @returns with the object that it maps, and the field that seems to hold the record's id */
+export async function guessMapping({
+  from,
+  object,
+  record,
+  schema,
+}: Sample): Promise<{ text: string; object: string; idField: string | undefined }> {
+  const leaves = [...leavesOf(record)];
+  const guessed = guessFields(leaves);
+  const isPerson = guessed.has("firstName") || guessed.has("lastName") || guessed.has("birthDate");
+  const name = object ?? (isPerson ? "contact" : "company");
+  const idField = leaves.find(({ name: one, path }) => ID.test(one) && path === one)?.name;
+  const fields = isPerson ? personFields(guessed) : new Map([["name", "name"], ...guessed]);
+  const variant = isPerson ? "Person" : "Company";
+  const wanted = [...fields].filter(([field]) => ruleOf(field, variant) !== undefined);
+  const begin = `# yaml-language-server: $schema=${schema}
+#
+# Guessed from the names of the fields in ${from}: check each line. docs/mapping.md explains them.
+version: 1
+
+objects:
+  - object: ${name}
+    # The key at the service: it must never change.${idHint(idField)}
+    crmCode: '"${name}-" & $event.recordId'
+    fields:
+      type: { value: ${variant} }
+`;
+  const lineOf = ([field, path]: readonly [string, string]) =>
+    `      ${field}: ${stringify(path, { lineWidth: 0 })}`;
+  const lines = wanted.map(lineOf);
+  const file = compileMapping(readMappingFile(begin + lines.join(""), from));
+  const subject = `${name}/1`;
+  const event = { type: "crm.record.updated", source: "/", subject, object: name, recordId: "1" };
+  const mapped = await mapRecord(file, event, record);
+  const warnings = mapped.kind === "ignored" ? [] : mapped.warnings;
+  const reasons = new Map(
+    warnings.filter(({ reason }) => reason !== "kept_as_is").map((one) => [one.field, one.reason]),
+  );
+  const checked = wanted.map((one) => {
+    const reason = reasons.get(one[0]);
+    if (reason === undefined) return lineOf(one);
+    const help = traitsOf(one[0]).values === undefined ? "" : "; a `table` can translate it";
+    return `      # Left out: ${WARNING_REASONS[reason]}${help}.\n      # ${lineOf(one).trimStart()}`;
+  });
+  const used = new Set(
+    [idField, ...fields.values()].map((path) => path?.replace(WHOLE_NAME, "$1")),
+  );
+  const unused = leaves.flatMap(({ path }) => (used.has(path) ? [] : [`#   ${path}\n`]));
+  const end = unused.length === 0 ? "" : `\n# Not used of the record:\n${unused.join("")}`;
+  return { text: begin + checked.join("") + end, object: name, idField };
+}
+
+/** Names of the field that holds a record's id, with those of spreadsheets. */
+const ID =
+  /^(?:id|uuid|guid|no|nr|number|nummer|(?:customer|client|contact|person|kunden|kontakt)[ _-]?(?:id|no|nr|number|nummer))$/i;
+
+/** The commands find an `id` by themselves. */
+const idHint = (field = "FIELD"): string =>
+  /^id$/i.test(field)
+    ? ""
+    : `\n    # Records in files need --id-from ${field} in preview and reconcile.`;
+
+const WHOLE_NAME = /^\$\w+\((.*), " "\)$/;
+
+/** A person needs both names; where the record has one name only, its first word is the first name. */
+function personFields(guessed: ReadonlyMap<string, string>): Map<string, string> {
+  const { name, ...others } = Object.fromEntries(guessed);
+  const whole = name !== undefined && !guessed.has("firstName") && !guessed.has("lastName");
+  return new Map([
+    ["firstName", whole ? `$substringBefore(${name}, " ")` : "firstName"],
+    ["lastName", whole ? `$substringAfter(${name}, " ")` : "lastName"],
+    ...Object.entries(others),
+  ]);
+}
+
+/** What a CRM's own status means, nobody can guess; `type` comes from the names. */
+const NEVER_GUESSED = new Set(["relationStatus", "type"]);
+
+/** By field of the service: the first leaf of that name, one of exactly that name before others. */
+function guessFields(leaves: readonly Leaf[]): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const fieldOf of [fieldOfName, fieldOfLongName]) {
+    for (const { name, path } of leaves) {
+      const field = fieldOf(name) ?? (name.endsWith("s") ? fieldOf(name.slice(0, -1)) : undefined);
+      const isNew = field !== undefined && !found.has(field) && ![...found.values()].includes(path);
+      if (isNew && !NEVER_GUESSED.has(field)) found.set(field, path);
+    }
+  }
+  return found;
+}
+
+const MAX_DEPTH = 4;
+
+/** Keys that say nothing beside the name of what they are in: `emails[0].value`. */
+const GENERIC = /^(?:value|text|label)$/i;
+
+function* leavesOf(value: unknown, path = "", name = "", depth = 0): Generator<Leaf> {
+  if (Array.isArray(value)) {
+    if (value.length > 0) yield* leavesOf(value[0], `${path}[0]`, name, depth + 1);
+  } else if (isObject(value)) {
+    if (depth > MAX_DEPTH) return;
+    for (const [key, inner] of Object.entries(value)) {
+      if (key.includes("`")) continue;
+      const step = IDENTIFIER.test(key) && !RESERVED.test(key) ? key : `\`${key}\``;
+      const own = GENERIC.test(key) && name !== "" ? name : key;
+      yield* leavesOf(inner, path === "" ? step : `${path}.${step}`, own, depth + 1);
+    }
+  } else yield { path, name };
+}
+
+const IDENTIFIER = /^[\p{L}_][\p{L}\p{N}_]*$/u;
+const RESERVED = /^(?:and|or|in|true|false|null|function)$/;
