@@ -6,8 +6,11 @@ import { checkDeletions } from "../mapping/check-deletions.ts";
 import { businessRelationMapping } from "../mapping/business-relation.ts";
 import { mappingWarnings, MODULE_WARNING } from "../mapping/mapping-warnings.ts";
 import { MappingError, type Mapping } from "../mapping/mapping.ts";
+import { unreadLines } from "../mapping/unread-paths.ts";
 import { examineMappingFile, mappingText } from "../mapping/read-mapping-file.ts";
 import { MODULE } from "../mapping/read-whens.ts";
+import { printable } from "../ops/printable.ts";
+import { readInputs, unreadIn } from "../preview/read-records.ts";
 import { addInitCommand } from "./mapping-init.ts";
 import { addTestCommand } from "./mapping-test.ts";
 
@@ -18,6 +21,11 @@ export function mappingCommand(): Command {
     .command("check")
     .description("list every mistake of a mapping, with its line and what to do")
     .argument("<mapping>", "a file, or the name of a preset")
+    .option(
+      "--sample <file>",
+      "records of the CRM: name what the mapping reads and none of them has",
+    )
+    .option("--object <object>", "the CRM's object of the sample, if its records do not name it")
     .option("--json", "print as JSON")
     .addHelpText(
       "after",
@@ -30,10 +38,17 @@ a crmCode that cannot be made for a deletion without its record. Exit code: 78 i
   return mapping;
 }
 
-async function check(name: string, options: { json?: true }): Promise<void> {
-  const { problems, warnings } = await examine(name);
+interface CheckOptions {
+  readonly sample?: string;
+  readonly object?: string;
+  readonly json?: true;
+}
+
+async function check(name: string, options: CheckOptions): Promise<void> {
+  const { problems, warnings: ofFile } = await examine(name);
   // A module can only be checked by loading it.
   const mapping = problems.length === 0 ? await loadMapping(name) : undefined;
+  const warnings = [...ofFile, ...(mapping ? await unreadOf(mapping, options) : [])];
   await mapping?.close();
   const objects = mapping?.objects ?? [];
   if (mapping !== undefined) warnings.push(...neverSent(mapping));
@@ -62,6 +77,12 @@ function neverSent({ objects, reads }: Mapping): string[] {
       );
     }),
   );
+}
+
+async function unreadOf(mapping: Mapping, { sample, ...options }: CheckOptions): Promise<string[]> {
+  if (sample === undefined) return [];
+  const { inputs } = await readInputs(sample, mapping, options);
+  return unreadLines(unreadIn(inputs, mapping)).map(printable);
 }
 
 /** All mistakes of a mapping file, and as warnings what its author probably did not mean. */

@@ -2,6 +2,7 @@ import { Command } from "commander";
 import { readConfig, type Config } from "../config.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
 import type { Mapping } from "../mapping/mapping.ts";
+import { unreadLines, type Unread } from "../mapping/unread-paths.ts";
 import { openService } from "../service/open-service.ts";
 import { tokenName } from "../state/known-service.ts";
 import { openStores, type Stores } from "../status/stores.ts";
@@ -15,7 +16,12 @@ import {
   summarise,
   type PlacedPreview,
 } from "../preview/print.ts";
-import { readInputs, type PreviewInput, type ReadOptions } from "../preview/read-records.ts";
+import {
+  readInputs,
+  unreadIn,
+  type PreviewInput,
+  type ReadOptions,
+} from "../preview/read-records.ts";
 import { readWebhook } from "../preview/read-webhook.ts";
 import { allPrintable, printable } from "../ops/printable.ts";
 import { UserError } from "../ops/user-error.ts";
@@ -84,7 +90,9 @@ async function preview(file: string, options: PreviewOptions): Promise<void> {
       else previews.push(preview);
       if (preview.result === "dead letter") process.exitCode = 1;
     }
-    if (options.json !== true) printAll(previews);
+    const unread = options.webhook === undefined ? unreadIn(inputs, mapping) : [];
+    if (options.json !== true) printAll(previews, unread);
+    else warn(unreadLines(unread, MAX_LISTED));
   } finally {
     await mapping.close();
     await view.close();
@@ -121,21 +129,26 @@ async function inputsOf(
     webhook === undefined
       ? { ...(await readInputs(file, mapping, options)), leftOut: 0 }
       : await readWebhook(file, mapping, webhook, header);
-  for (const line of unusable) process.stderr.write(`${printable(line)}\n`);
+  warn(unusable);
   if (leftOut > 0) process.stderr.write(`${leftOut} left out by the table of \`operation\`\n`);
   if (unusable.length > 0) process.exitCode = 1;
   return inputs;
 }
 
-function printAll(previews: readonly PlacedPreview[]): void {
+function warn(lines: readonly string[]): void {
+  for (const line of lines) process.stderr.write(`${printable(line)}\n`);
+}
+
+function printAll(previews: readonly PlacedPreview[], unread: readonly Unread[]): void {
   const [only] = previews;
-  if (only !== undefined && previews.length === 1) {
-    print(printOne(allPrintable(only)));
-    return;
-  }
   const few =
     previews.length <= MAX_LISTED ? previews.map((one) => printLine(allPrintable(one))) : [];
-  print([...few, printSummary(allPrintable(summarise(previews)))].join("\n"));
+  const lines =
+    only !== undefined && previews.length === 1
+      ? [printOne(allPrintable(only))]
+      : [...few, printSummary(allPrintable(summarise(previews)))];
+  const lacks = unreadLines(unread, MAX_LISTED).map((line) => printable(`! ${line}`));
+  print([...lines, ...lacks].join("\n"));
 }
 
 const BLIND =

@@ -2,7 +2,7 @@
  * The mapping for records that already have the service's fields. It is strict: senders of
  * payloads know the service's rules, so a value that breaks a rule makes a dead letter.
  */
-import { crmCodeSchema, isEmail } from "../service-spec/business-relation.ts";
+import { crmCodeSchema, FIELDS_OF, isEmail } from "../service-spec/business-relation.ts";
 import { problemsOf } from "../event/problem.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { cleanCandidate, cleanText } from "./clean.ts";
@@ -14,6 +14,9 @@ export const businessRelationMapping: Mapping = {
   name: "business-relation",
   objects: [],
   reads: new Set(),
+  sources: [...new Set([...FIELDS_OF.Person, ...FIELDS_OF.Company])].map((field) => {
+    return { field, objects: [], sources: [[[field]]] };
+  }),
   keeps: {},
   whens: [],
   webhooks: [],

@@ -3,7 +3,7 @@ import jsonata from "jsonata";
 import { ExpressionError, syntaxError } from "./expression-errors.ts";
 import type { CrmRecord, EventContext } from "./mapping.ts";
 import { faultsOf } from "./expression-faults.ts";
-import { survey, type Node } from "./expression-tree.ts";
+import { pathsIn, survey, type FieldPath, type Node } from "./expression-tree.ts";
 
 /** JSONata's own limits (ms, depth, items). The thread's deadline stops everything else. */
 const LIMITS = { timeout: 500, stack: 200, sequence: 100_000 };
@@ -13,6 +13,8 @@ export interface Expression {
   readonly names: ReadonlySet<string>;
   /** It joins texts, and so gives a part of its value if it finds only some of them. */
   readonly joins: boolean;
+  /** What it reads of the record. */
+  readonly paths: readonly FieldPath[];
   /** Rejects when the expression fails on this record. */
   evaluate(record: CrmRecord | undefined, event: EventContext): Promise<unknown>;
 }
@@ -28,8 +30,8 @@ export function compileExpression(
   text: string,
   options: { readonly key?: boolean; readonly condition?: boolean } = {},
 ): Expression {
-  const { names, joins, evaluate } = checkedExpression(text, ["event"], options);
-  return { names, joins, evaluate: (record, event) => evaluate(record, { event }) };
+  const { names, joins, paths, evaluate } = checkedExpression(text, ["event"], options);
+  return { names, joins, paths, evaluate: (record, event) => evaluate(record, { event }) };
 }
 
 /**
@@ -47,6 +49,7 @@ export function checkedExpression(
   const faults = faultsOf(parts, given, options);
   if (faults.length > 0) throw new ExpressionError(faults.join("; and "));
   compiled.registerFunction("pad", pad, "<s-ns?:s>");
+  const paths = pathsIn(ast);
   if (options.key === true) {
     compiled.registerFunction("keyPart", keyPart);
     requireParts(ast);
@@ -56,6 +59,7 @@ export function checkedExpression(
   return {
     names: parts.names,
     joins: parts.operators.has("&") && !parts.chooses,
+    paths,
     variables: parts.variables,
     evaluate: async (input: unknown, bindings: Readonly<Record<string, unknown>>) =>
       plain(await whileAwake(async () => compiled.evaluate(input, bindings) as unknown)),

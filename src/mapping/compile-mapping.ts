@@ -10,6 +10,7 @@ import {
   type MappingFile,
   type ObjectRule,
 } from "./mapping-file.ts";
+import type { FieldSources } from "./mapping.ts";
 import { fingerprintOf } from "./whens.ts";
 import type { Scalar, Wanted } from "./normalise/normalise.ts";
 
@@ -44,6 +45,7 @@ export interface CompiledMapping {
   readonly rules: readonly CompiledRule[];
   /** Names of the record's fields that the expressions read. */
   readonly names: ReadonlySet<string>;
+  readonly sources: readonly FieldSources[];
   /** By object, in lower case: what histories say of the `when` of its rules. */
   readonly whens: ReadonlyMap<string, string>;
 }
@@ -57,7 +59,21 @@ export function compileMapping(file: MappingFile): CompiledMapping {
   };
   const rules = file.objects.map((rule) => compileRule(rule, file, compile));
   const ignore = new Set((file.ignore ?? []).map((object) => object.toLowerCase()));
-  return { ignore, rules, names, whens: whensByObject(file) };
+  const sources = rules.flatMap(sourcesOf);
+  return { ignore, rules, names, sources, whens: whensByObject(file) };
+}
+
+function sourcesOf({ crmCode, fields, objects, when }: CompiledRule): FieldSources[] {
+  const made = [
+    { name: "when", sources: when === undefined ? [] : [when] },
+    { name: "crmCode", sources: [crmCode] },
+    ...fields.filter(({ constant }) => constant === undefined),
+  ];
+  return made
+    .filter(({ sources }) => sources.length > 0)
+    .map(({ name, sources }) => {
+      return { field: name, objects: [...objects], sources: sources.map(({ paths }) => paths) };
+    });
 }
 
 function whensByObject({ objects }: MappingFile): ReadonlyMap<string, string> {

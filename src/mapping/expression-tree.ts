@@ -90,36 +90,51 @@ const stepsOf = (node: Node): readonly Node[] => (node["steps"] as Node[] | unde
 /** Names of the fields that a part of an expression reads. */
 export const fieldsIn = (node: Node): string[] => [...survey(node).names];
 
+/** Where a value is in a record: the names of the fields on the way. */
+export type FieldPath = readonly string[];
+
+/** The fields of the record that an expression reads, and `$` where it reads the whole record. */
+export const recordFieldsIn = (ast: Node): string[] => [
+  ...new Set(pathsIn(ast).map(([first = "$"]) => first)),
+];
+
 /**
- * The fields of the record that an expression reads, and `$` where it reads the whole record. Names
- * after a step that is no part of the record, such as `$event.recordId`, are none of them.
+ * What an expression reads of the record; the empty path is all of it. Names after a step that is no part of
+ * the record, such as `$event.recordId`, are not among them.
  */
-export function recordFieldsIn(ast: Node): string[] {
-  const found = new Set<string>();
-  const visit = (node: unknown, ofRecord: boolean): void => {
+export function pathsIn(ast: Node): FieldPath[] {
+  const found: FieldPath[] = [];
+  /** @param at where names are looked up; undefined: not in the record. */
+  const visit = (node: unknown, at: FieldPath | undefined): void => {
     if (typeof node !== "object" || node === null) return;
-    if (Array.isArray(node)) return node.forEach((inner) => visit(inner, ofRecord));
-    const { type, value } = node as Node;
+    if (Array.isArray(node)) return node.forEach((inner) => visit(inner, at));
+    const { type, value, steps: _, ...others } = node as Node;
+    let place = at;
     if (type === "path") {
-      const [first, second, ...others] = stepsOf(node as Node);
-      const isRecord = first?.type === "variable" && isWhole(first.value, ofRecord);
-      if (!isRecord || second === undefined) visit(first, ofRecord);
-      visit(second, isRecord);
-      visit(others, false);
-      return;
+      for (const step of stepsOf(node as Node)) place = follow(step, place);
+      if (place !== undefined) found.push(place);
+    } else if (at !== undefined && type === "variable" && isWhole(value)) {
+      found.push(value === "$" ? [] : at);
     }
-    const isField = type === "name" || type === "wildcard" || type === "descendant";
-    if (isField && ofRecord) found.add(String(value));
-    if (type === "variable" && isWhole(value, ofRecord)) found.add("$");
-    for (const [key, child] of Object.entries(node as Node)) {
-      // Conditions on the items of a step see these items.
-      visit(child, ofRecord && key !== "stages" && key !== "predicate");
-    }
+    visit(Object.values(others), place);
   };
-  visit(ast, true);
-  return [...found];
+  const follow = (step: Node, at: FieldPath | undefined): FieldPath | undefined => {
+    const { type, value, ...others } = step;
+    if (type === "variable") return isWhole(value) ? (value === "$" ? [] : at) : undefined;
+    if (type !== "name") {
+      const isAny = type === "wildcard" || type === "descendant" || type === "parent";
+      if (isAny && at !== undefined) found.push(at);
+      visit(step, at);
+      return type === "sort" ? at : undefined;
+    }
+    const place = at && [...at, String(value)];
+    // Conditions on the items of a step see these items.
+    visit(Object.values(others), place);
+    return place;
+  };
+  visit(ast, []);
+  return found;
 }
 
 /** `$` is what the step is applied to, `$$` is always the record. */
-const isWhole = (variable: unknown, ofRecord: boolean): boolean =>
-  variable === "$" || (variable === "" && ofRecord);
+const isWhole = (variable: unknown): boolean => variable === "$" || variable === "";

@@ -9,6 +9,7 @@ import {
   MappingError,
   type CrmRecord,
   type EventContext,
+  type FieldSources,
   type MapOptions,
   type Mapping,
   type MappingResult,
@@ -37,6 +38,7 @@ export class IsolatedMapping implements Mapping {
   readonly name: string;
   objects: readonly string[] = [];
   reads: ReadonlySet<string> = new Set();
+  sources: readonly FieldSources[] = [];
   keeps: Keeps = NO_KEEPS;
   whens: readonly WhenRule[] = [];
   webhooks: readonly MappingWebhook[] = [];
@@ -133,12 +135,13 @@ export class IsolatedMapping implements Mapping {
       });
       if (this.#closed) return await thread.close(new Error("the mapping is closed"));
       this.#threads.add(thread);
-      const { keeps, objects, reads, text, webhooks, whens } = thread.ready;
+      const { keeps, objects, reads, sources = [], text, webhooks, whens } = thread.ready;
       this.#text = text;
       this.keeps = keeps;
       this.whens = whens;
       this.objects = objects;
       this.reads = new Set(reads);
+      this.sources = sources;
       this.webhooks = webhooks.map((about) => ({
         ...about,
         translate: (content) => this.#translate(about, content),

@@ -64,7 +64,7 @@ function fieldWithValue(name: string, value: unknown): CompiledField {
   const { form, values } = traitsOf(name);
   return {
     name,
-    sources: [{ names: new Set(), joins: false, evaluate: async () => value }],
+    sources: [{ names: new Set(), joins: false, paths: [], evaluate: async () => value }],
     constant: undefined,
     fallback: undefined,
     required: false,

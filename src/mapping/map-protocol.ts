@@ -2,7 +2,13 @@
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { Keeps } from "../sync/keeps.ts";
 import { FIELD_NAMES } from "./fields.ts";
-import type { CrmRecord, EventContext, MapOptions, MappingResult } from "./mapping.ts";
+import type {
+  CrmRecord,
+  EventContext,
+  FieldSources,
+  MapOptions,
+  MappingResult,
+} from "./mapping.ts";
 import {
   WEBHOOK_EXPRESSIONS,
   type ChunkRequest,
@@ -48,6 +54,7 @@ export type MapWorkerMessage =
       readonly text: string | undefined;
       readonly objects: readonly string[];
       readonly reads: readonly string[];
+      readonly sources: readonly FieldSources[] | undefined;
       readonly keeps: Keeps;
       readonly whens: readonly WhenRule[];
       readonly webhooks: readonly WebhookAbout[];

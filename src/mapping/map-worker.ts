@@ -19,7 +19,7 @@ import {
 } from "./map-protocol.ts";
 import type { Watch } from "./map-fields.ts";
 import { mapRecord } from "./map-record.ts";
-import { MappingError, type MappingResult } from "./mapping.ts";
+import { MappingError, type FieldSources, type MappingResult } from "./mapping.ts";
 import { describeLoadError } from "./module-error.ts";
 import { mappingText, readMappingFile } from "./read-mapping-file.ts";
 import { MODULE, whensIn } from "./read-whens.ts";
@@ -36,6 +36,7 @@ interface Loaded {
   readonly text: string | undefined;
   readonly objects: readonly string[];
   readonly reads: readonly string[];
+  readonly sources: readonly FieldSources[] | undefined;
   readonly keeps: Keeps;
   readonly whens: readonly WhenRule[];
   readonly webhooks: ReadonlyMap<string, CompiledWebhook>;
@@ -62,6 +63,7 @@ async function load({ file, text: known }: MapWorkerData): Promise<Loaded> {
       text: undefined,
       objects: [],
       reads,
+      sources: undefined,
       keeps: keepsOfModule(module, file),
       whens: [],
       webhooks: new Map(),
@@ -76,6 +78,7 @@ async function load({ file, text: known }: MapWorkerData): Promise<Loaded> {
     text,
     objects: [...new Set(parsed.objects.flatMap(({ object }) => object))],
     reads: [...compiled.names],
+    sources: compiled.sources,
     keeps: keepsOfFile(parsed),
     whens: whensIn(parsed, text),
     webhooks: compileWebhooks(parsed),

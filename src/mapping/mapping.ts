@@ -1,6 +1,7 @@
 import type { Keeps } from "../sync/keeps.ts";
 import type { Mapped } from "../sync/mapped.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
+import type { FieldPath } from "./expression-tree.ts";
 import type { CrmRecord, EventContext } from "./map-module.ts";
 import type { MappingWebhook } from "./webhooks/webhook.ts";
 import type { WhenRule } from "./whens.ts";
@@ -52,6 +53,15 @@ export interface MapOptions {
   readonly explain?: boolean;
 }
 
+/** Of what a field of the service is made, or `crmCode` or `when`. */
+export interface FieldSources {
+  readonly field: string;
+  /** Objects of the CRM in lower case; empty: records that have the service's own fields. */
+  readonly objects: readonly string[];
+  /** What each of its expressions reads of the record: `from`, then `fallback`. */
+  readonly sources: readonly (readonly FieldPath[])[];
+}
+
 /** Makes a candidate and its crmCode from a record of the CRM. */
 export interface Mapping {
   readonly name: string;
@@ -59,6 +69,8 @@ export interface Mapping {
   readonly objects: readonly string[];
   /** Names of the record's fields that it may read; empty when it does not know. */
   readonly reads: ReadonlySet<string>;
+  /** Absent when it does not know. */
+  readonly sources?: readonly FieldSources[];
   /** Fields that others maintain at the service. */
   readonly keeps: Keeps;
   /** The `when` of each rule that has one, in the order of the file. */

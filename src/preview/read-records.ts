@@ -10,6 +10,7 @@ import { saysGone } from "../event/gone.ts";
 import { canonicalSubject } from "../event/record-id.ts";
 import { isObject } from "../mapping/is-object.ts";
 import type { CrmRecord, EventContext, Mapping } from "../mapping/mapping.ts";
+import { PathSearch, type Unread } from "../mapping/unread-paths.ts";
 import { UserError } from "../ops/user-error.ts";
 import { textOfUtf8 } from "../ops/utf8-text.ts";
 import type { Item } from "../snapshot/item.ts";
@@ -29,6 +30,8 @@ export interface PreviewInput {
   /** Of an event that says when it happened: its order if it arrived now. */
   readonly order?: string;
   readonly record: CrmRecord | undefined;
+  /** Of a row of CSV: a record that has all columns. */
+  readonly header?: CrmRecord;
   /** The CRM from which the record is fetched, when the event does not bring it. */
   readonly fetch: string | undefined;
   /** False when the record's id is unknown: the crmCode is then not the real one. */
@@ -76,6 +79,13 @@ export async function readInputs(
   return { inputs: items.flatMap((item) => inputsOf(item, mapping, options)), unusable };
 }
 
+/** Paths that the mapping reads and none of these records has. */
+export function unreadIn(inputs: readonly PreviewInput[], mapping: Mapping): Unread[] {
+  const search = new PathSearch(mapping);
+  for (const { context, header, record } of inputs) search.see(context.object, record, header);
+  return search.unread();
+}
+
 /** A first row of several names. */
 const looksLikeCsv = (text: string): boolean => /^\s*[^{[<\n]*[,;\t|][^{[<\n]*\n/.test(text);
 
@@ -85,7 +95,7 @@ async function* once(text: string): AsyncGenerator<string> {
 
 /** @throws UserError when it is neither a record, an event nor the body of a CRM's webhook. */
 export function inputsOf(
-  { place, value }: Item,
+  { header, place, value }: Item,
   mapping: Pick<Mapping, "objects">,
   options: ReadOptions,
 ): PreviewInput[] {
@@ -93,7 +103,7 @@ export function inputsOf(
   if ("specversion" in value) return inputsOfEvent(place, value);
   const sent = eventsOfBody(value);
   if (sent !== undefined) return sent.flatMap((event) => inputsOfEvent(place, event));
-  return [inputOfRecord(place, value, mapping, options)];
+  return [{ ...inputOfRecord(place, value, mapping, options), ...(header && { header }) }];
 }
 
 /** @throws UserError when the object of the record is unknown. */

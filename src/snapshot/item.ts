@@ -3,4 +3,6 @@ export interface Item {
   /** Where it is in the file, as messages name it. */
   readonly place: string;
   readonly value: unknown;
+  /** Of a row of CSV: a record that has a text in every column. */
+  readonly header?: Readonly<Record<string, unknown>>;
 }

@@ -1,6 +1,7 @@
 /** Records in CSV: the first row names the fields, the delimiter is found out. */
 import { Readable, pipeline } from "node:stream";
 import { CsvError, parse } from "csv-parse";
+import { isObject } from "../mapping/is-object.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { Item } from "./item.ts";
 
@@ -39,13 +40,17 @@ export async function* readCsv(
   // Its errors end the iteration below.
   pipeline(Readable.from(texts), parser, () => {});
   let columns: Columns | undefined;
+  let header: Item["header"] = {};
   let row = 0;
   try {
     for await (const cells of parser as AsyncIterable<string[]>) {
       row += 1;
-      if (columns === undefined) columns = columnsOf(file, cells);
-      else if (isNoRecord(cells)) onSkipped();
-      else yield { place: `${file}, row ${row}`, value: recordOf(file, row, columns, cells) };
+      if (columns === undefined) {
+        columns = columnsOf(file, cells);
+        header = nested(columns.filter((name) => name !== "").map((name) => [name, name]));
+      } else if (isNoRecord(cells)) onSkipped();
+      else
+        yield { place: `${file}, row ${row}`, value: recordOf(file, row, columns, cells), header };
     }
   } catch (error) {
     throw errorOf(file, error as Error);
@@ -91,7 +96,21 @@ function recordOf(file: string, row: number, columns: Columns, cells: readonly s
     }
     fields.push([name, value]);
   }
-  return Object.fromEntries(fields);
+  return nested(fields);
+}
+
+/** The path `address.city` finds a column of that name, unless there is a column `address`, too. */
+function nested(fields: readonly (readonly [name: string, value: string])[]) {
+  const record: Record<string, unknown> = Object.fromEntries(fields);
+  for (const [name, value] of fields) {
+    if (!/[^.]\.[^.]/.test(name) || name.includes("__proto__")) continue;
+    const steps = name.split(".");
+    const last = steps.pop() ?? "";
+    let at: unknown = record;
+    for (const step of steps) if (isObject(at)) at = at[step] ??= {};
+    if (isObject(at)) at[last] = value;
+  }
+  return record;
 }
 
 /** The parser's own messages may quote values. */

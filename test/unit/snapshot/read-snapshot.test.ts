@@ -79,6 +79,23 @@ test("An empty cell is no value, and a long number keeps its digits", async () =
   ]);
 });
 
+test("A column with points in its name is also found by the path of that name", async () => {
+  const { values } = await read("id,a.b,a.c.d,x,x.y,Tel. 1,__proto__.z\n1,2,,4,5,6,7\n");
+  expect(values).toEqual([
+    {
+      id: "1",
+      "a.b": "2",
+      a: { b: "2" },
+      x: "4",
+      "x.y": "5",
+      "Tel. 1": "6",
+      Tel: { " 1": "6" },
+      "__proto__.z": "7",
+    },
+  ]);
+  expect(Object.getPrototypeOf(values[0])).toBe(Object.prototype);
+});
+
 test("Items are split over pieces of the file", async () => {
   const many = Array.from({ length: 5000 }, (_, n) => ({ id: n, name: `"[{,\\ ${n}`.repeat(9) }));
   expect((await read(JSON.stringify(many))).values).toEqual(many);
