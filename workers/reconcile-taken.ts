@@ -63,13 +63,14 @@ async function requestFor(
   taken: TakenFile,
   { redisUrl, runtime, service }: Run,
 ): Promise<RunRequest> {
-  const { asOf, encoding, idFrom, name, object } = taken.task;
+  const { accept, asOf, encoding, idFrom, name, object } = taken.task;
   const isApplied = runtime.config.RECONCILE_APPLY !== undefined;
   return {
     input: { file: taken.path },
     redisUrl,
     service: { baseUrl: service.baseUrl, token: service.token() },
     options: {
+      ...(accept !== undefined && { accept }),
       ...(asOf !== undefined && { asOf }),
       ...(idFrom !== undefined && { idFrom }),
       ...(encoding !== undefined && { encoding }),

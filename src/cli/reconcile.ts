@@ -4,7 +4,9 @@ import { Command, InvalidArgumentError } from "commander";
 import { readConfig } from "../config.ts";
 import { normalTime } from "../event/event-order.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
+import { FIELD_NAMES } from "../mapping/fields.ts";
 import { counted } from "../ops/counted.ts";
+import { UserError } from "../ops/user-error.ts";
 import { PLAN_KEPT_HOURS } from "../state/reconciliations.ts";
 import { openStores } from "../status/stores.ts";
 import { openPlan, type OpenPlan } from "../reconcile/plan-file.ts";
@@ -16,11 +18,13 @@ import { recordAct } from "./operator.ts";
 import { applyIt } from "./reconcile/apply.ts";
 import { listWithBar } from "./reconcile/list-crm.ts";
 import { confirmed } from "./confirm.ts";
+import { forgetComparison } from "./reconcile/forget.ts";
 import { listComparisons } from "./reconcile/list.ts";
 import { compareAll } from "./reconcile/compare.ts";
 import type { ReconcileOptions } from "./reconcile/options.ts";
 import { ENCODINGS } from "../snapshot/scan-file.ts";
 import { Choice } from "./choice.ts";
+import { withStores } from "./with-stores.ts";
 import { wholeNumber } from "./whole-number.ts";
 import { WrongUsage } from "./wrong-usage.ts";
 
@@ -34,7 +38,10 @@ export function reconcileCommand(): Command {
       "JSON lines, a JSON list, an API's answer, or CSV; - for standard input",
     )
     .addOption(new Choice("--from <crm>", "list the CRM itself, by its API", LISTED_CRMS))
-    .option("--mapping <mapping>", "preset or file, instead of MAPPING")
+    .option(
+      "--mapping <mapping>",
+      "preset or file: show what it would change, if it is not the daemon's",
+    )
     .option(
       "--object <object>",
       "the CRM's object, for records that do not name it; with --from the only one to list",
@@ -66,8 +73,14 @@ export function reconcileCommand(): Command {
     )
     .option("--whole", "the file is all of the CRM, although it names another page")
     .option("--first-load", "most records are new at the service")
+    .option(
+      "--accept <fields>",
+      "with --apply: fields that the records may lack, or that may be hardly understood",
+      fieldsOf,
+    )
     .option("--report <file>", "write each difference to this file, as JSON lines or .csv")
     .option("--show-values", "with --report: also the values, which are personal data")
+    .option("--forget <plan>", "dismiss a comparison whose plan is not to be carried out")
     .option("--list", "print the last ten comparisons, and what became of their plans")
     .option("--json", "print the result as JSON")
     .addHelpText(
@@ -95,9 +108,19 @@ function timeOf(text: string): number {
   return Date.parse(text.toUpperCase());
 }
 
+/** @throws InvalidArgumentError for a field that the service does not have: a typing mistake accepts nothing. */
+function fieldsOf(text: string): string[] {
+  const fields = text.split(",").map((field) => field.trim());
+  const unknown = fields.find((field) => !FIELD_NAMES.includes(field));
+  if (unknown === undefined) return fields;
+  throw new InvalidArgumentError(`The service has no field ${unknown}.`);
+}
+
 async function reconcile(name: string | undefined, options: ReconcileOptions): Promise<void> {
   requireSense(name, options);
   if (options.list) return listComparisons(options);
+  const { forget } = options;
+  if (forget !== undefined) return withStores((stores) => forgetComparison(stores, forget));
   const plan = typeof options.apply === "string" ? await openPlan(options.apply) : undefined;
   const config = readConfig();
   const stores = openStores(config, await connectOnce(config));
@@ -124,7 +147,7 @@ function requireSense(name: string | undefined, options: ReconcileOptions): void
     if (file === undefined || name === undefined || resolve(file) !== resolve(name)) continue;
     throw new WrongUsage(`${option} would overwrite the snapshot: name another file`);
   }
-  if (options.list) requireNothingElse(name, options);
+  if (options.list || options.forget !== undefined) requireNothingElse(name, options);
   else if (typeof apply === "string") requireSenseOfPlan(options);
   else if (from !== undefined) requireSenseOfList(name, options);
   else if (name === undefined) {
@@ -133,11 +156,11 @@ function requireSense(name: string | undefined, options: ReconcileOptions): void
 }
 
 /** --max-age has a default, so that it cannot be told whether it was given. */
-const BESIDE_LIST: ReadonlySet<string> = new Set(["json", "list", "maxAge"]);
+const BESIDE_LIST: ReadonlySet<string> = new Set(["forget", "json", "list", "maxAge"]);
 
 function requireNothingElse(name: string | undefined, options: ReconcileOptions): void {
   if (name === undefined && Object.keys(options).every((one) => BESIDE_LIST.has(one))) return;
-  throw new WrongUsage("--list compares nothing: give it alone, or with --json");
+  throw new WrongUsage("--list and --forget compare nothing: give one alone, or with --json");
 }
 
 /** Options that only a comparison uses. A plan that exists does not change with them. */
@@ -186,17 +209,32 @@ async function runIn(
   plan: OpenPlan | undefined,
   options: ReconcileOptions,
 ): Promise<void> {
+  if (session.deployed !== undefined && options.apply !== undefined) {
+    throw new UserError(
+      `the daemon has the mapping ${session.deployed}, and not ${session.mapping.name}: nothing is sent by a mapping that is not in use. Compare without --apply, or start the daemon with this mapping first`,
+    );
+  }
   const begun = plan ?? (await begunList(session, options));
   const snapshot = await (begun === undefined
     ? newSnapshot(session, name, options)
     : snapshotOf(session, name, begun));
   try {
+    if (plan !== undefined) requireAccepted(plan, options);
     await (begun === undefined
       ? compareAndApply(session, snapshot, options)
       : applyIt(session, snapshot, begun, options));
   } finally {
     snapshot.close();
   }
+}
+
+/** What the comparison has warned of is carried out if a person has named it. */
+function requireAccepted({ file, header }: OpenPlan, { accept = [] }: ReconcileOptions): void {
+  const doubts = header.doubts?.filter((field) => !accept.includes(field)) ?? [];
+  if (doubts.length === 0) return;
+  throw new UserError(
+    `the comparison that made the plan ${file} has warned of ${doubts.join(", ")}: look at it again; if it is right, give --accept ${doubts.join(",")}`,
+  );
 }
 
 /** The plan from a list of this CRM that an earlier run has begun to carry out. */
@@ -261,6 +299,8 @@ async function compareAndApply(
   if (options.showValues) await recordAct(session.stores, "reconcile.show");
   const plan: OpenPlan | undefined = await compareAll(session, snapshot, options);
   if (options.apply === undefined || plan === undefined || plan.entries === 0) return;
-  const question = `carry out ${counted(plan.entries, "change")}?`;
+  const { doubts = [] } = plan.header;
+  const warned = doubts.length === 0 ? "" : `, with what is said of ${doubts.join(", ")}`;
+  const question = `carry out ${counted(plan.entries, "change")}${warned}?`;
   if (options.yes || (await confirmed(question))) await applyIt(session, snapshot, plan, options);
 }

@@ -19,8 +19,8 @@ export function comparison(readings: Readings): Html {
   const { at, drift, equal, records, tookMs } = found;
   const kinds = DRIFT_KINDS.filter((kind) => drift[kind] > 0);
   return html`<p>
-      ${moment(at)}: ${counted(records, "record")} of the CRM in ${duration(tookMs)}, ${equal} are
-      equal.
+      Last compared ${moment(at)}: ${equal} of ${counted(records, "record")} equal, in
+      ${duration(tookMs)}.
     </p>
     ${
       kinds.length === 0

@@ -4,6 +4,7 @@
  */
 import { eventOrder } from "../event/event-order.ts";
 import { mapEventRecord } from "../mapping/map-event-record.ts";
+import type { MappingResult } from "../mapping/mapping.ts";
 import { splitSubject, type CrmEvent } from "../event/crm-event.ts";
 import type { Ledger } from "../state/ledger.ts";
 import type { StagedStates } from "../state/staged-state.ts";
@@ -52,7 +53,7 @@ export async function applyRecord(
     {
       now: () => view.now,
       fingerprintOf: view.fingerprintOf,
-      map: (parsed, subject) => map(parsed, subject, view),
+      map: async (parsed, subject) => withKept(await map(parsed, subject, view), entry),
       objects: () => view.mapping.objects,
       lists: () => view.lists,
       stage: async (state) => {
@@ -156,6 +157,12 @@ export function stillTrue(
   if (wants === "" && status === "terminated" && row.terminated) return "sent";
   return row.fingerprint === was ? "sent" : "changed";
 }
+
+/** What the plan has found that the service must keep, beside what is not understood. */
+const withKept = (mapped: MappingResult, { keeps = [] }: PlanEntry): MappingResult =>
+  mapped.kind === "mapped" && keeps.length > 0
+    ? { ...mapped, notUnderstood: [...new Set([...(mapped.notUnderstood ?? []), ...keeps])] }
+    : mapped;
 
 function map({ type, source, data, subject: own }: CrmEvent, subject: string, view: PlanningView) {
   const record = subject === own ? data?.record : undefined;

@@ -7,7 +7,7 @@ import { UserError } from "../ops/user-error.ts";
 import { requestsFor as waitingRequests } from "../status/backlog.ts";
 import { takeReadings } from "../status/readings.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
-import { stopFor, terminationsIn, type Stop } from "./guards.ts";
+import { doubtsOf, stopFor, terminationsIn, type Stop } from "./guards.ts";
 import { absentObjects } from "./ingest.ts";
 import { replaceOlderPlans, requireNotBegun } from "./interrupted-plans.ts";
 import { kindOfFile, notedKind } from "./kind-of-file.ts";
@@ -47,6 +47,8 @@ export interface CompareOptions extends RecordOptions {
   readonly firstLoad?: true;
   /** Nobody looks at the plan before it is carried out. */
   readonly isUnseen?: boolean;
+  /** Fields that a person has accepted as lacking, or as hardly understood. */
+  readonly accept?: readonly string[];
   /** Where to write the report; undefined: nowhere. */
   readonly report?: string;
   readonly showValues?: true;
@@ -98,12 +100,13 @@ export async function compareSnapshot(
   const { summary, work } = comparison;
   try {
     const terminateMissing = options.terminateMissing === true;
-    const { maxTerminate, firstLoad = false, isUnseen = false } = options;
+    const { accept, maxTerminate, firstLoad = false, isUnseen = false } = options;
     const stop = stopFor(summary, {
       terminateMissing,
       maxTerminate,
       firstLoad,
       isUnseen,
+      accept,
       emptyObjects: emptyObjectsOf(snapshot),
       absentObjects: absentObjects(work, session.mapping),
     });
@@ -114,17 +117,19 @@ export async function compareSnapshot(
     const outlook = await outlookOf(session, comparison, terminateMissing);
     const isPlanned = stop === undefined && outlook.requests > 0;
     const made = { kind, asOf: asOfIn(work) };
+    const doubts = doubtsOf(summary, accept).flatMap(({ fields }) => fields);
     const plan = isPlanned
-      ? await planFor(session, snapshot, { ...options, ...made }, outlook.requests, work)
+      ? await planFor(session, snapshot, { ...options, ...made, doubts }, outlook.requests, work)
       : undefined;
     if (plan === undefined) snapshot.listing?.remove();
     const tookMs = Math.round(performance.now() - startedAt);
     const { source, object } = options;
     const name = nameOf(snapshot, options);
     const ended = { summary, plan, stop, snapshot, name, tookMs, source, object };
-    await remember(session, { ...ended, ...made });
+    if (session.deployed === undefined) await remember(session, { ...ended, ...made });
     // Of two exports by standard input it is not known whether they are of one kind.
-    const isOfKind = stop === undefined && snapshot.path !== undefined;
+    const isOfKind =
+      stop === undefined && snapshot.path !== undefined && session.deployed === undefined;
     if (isOfKind) await replaceOlderPlans(session.stores, made, { hasClaim: false });
     const terminations =
       stop?.why === "terminations"
@@ -270,11 +275,12 @@ async function outlookOf(
 async function planFor(
   { baseUrl, config, dir, mapping, mappingHash, stores }: Session,
   { listing, path, scan }: OpenSnapshot,
-  options: CompareOptions & { readonly kind: string; readonly asOf: number },
+  options: CompareOptions &
+    Pick<PlanHeader, "doubts"> & { readonly kind: string; readonly asOf: number },
   requests: number,
   work: WorkFile,
 ): Promise<OpenPlan> {
-  const { asOf, idFrom, kind, maxAge, object, plan, snapshotPath = path } = options;
+  const { asOf, doubts = [], idFrom, kind, maxAge, object, plan, snapshotPath = path } = options;
   const now = new Date(stores.clock.now()).toISOString();
   const file = plan ?? join(dir, `plan-${now.replaceAll(":", "-")}.ndjson`);
   const header: PlanHeader = {
@@ -296,6 +302,7 @@ async function planFor(
       ...(idFrom !== undefined && { idFrom }),
     },
     requests,
+    ...(doubts.length > 0 && { doubts }),
   };
   // Noted before the plan is written: after a crash in between, records are kept in vain. In the other order,
   // records that a plan needs could be removed.

@@ -9,6 +9,7 @@ import { keptFieldsOf, type Keeps } from "../sync/keeps.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { Staged } from "../sync/staged-state.ts";
 import type { WantedStatus } from "../sync/wanted-status.ts";
+import { fieldsIn, type RecordRow } from "./work-file.ts";
 
 /** What the CRM says that a relation must be. */
 export interface Wanted {
@@ -23,6 +24,10 @@ export interface Wanted {
 export interface WantedRecord extends Wanted {
   /** Fields that the record has and that were not understood: the service keeps what it has there. */
   readonly notUnderstood: readonly string[];
+  /** Fields that the snapshot does not carry: the service keeps what it has there, too, where it has something. */
+  readonly lacks: readonly string[];
+  /** The fingerprint without these; undefined: there are none. */
+  readonly partial: string | undefined;
 }
 
 /** `variant`, `nothing_to_restore`: no request can make it so. */
@@ -116,6 +121,18 @@ function digestOf(text: string, seed: number): number {
     hash = Math.imul(hash ^ text.charCodeAt(at), FNV_PRIME);
   }
   return hash >>> 0 || 1;
+}
+
+/** Of the fields that differ, those in which the CRM has no value: the service would lose its own. */
+export function emptiedIn({
+  digests,
+  fields,
+  variant,
+}: Pick<RecordRow, "digests" | "fields" | "variant">): string[] {
+  if (digests === null || variant === null) return [];
+  const values = new Uint32Array(new Uint8Array(digests).buffer);
+  const names = SORTED_FIELDS[variant as Variant];
+  return fieldsIn(fields).filter((field) => field !== "type" && values[names.indexOf(field)] === 0);
 }
 
 /** Names of the fields that differ between two bodies of one variant, and that a PUT would change. */

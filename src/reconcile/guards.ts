@@ -1,4 +1,5 @@
 /** When a comparison must not become a plan: what was read is then hardly what the CRM holds. Pure. */
+import { counted } from "../ops/counted.ts";
 import type { StopReason } from "../state/comparisons.ts";
 import type { Emptied, Summary } from "./summary.ts";
 
@@ -26,6 +27,8 @@ export interface GuardOptions {
   readonly firstLoad: boolean;
   /** Nobody looks at the plan before it is carried out. */
   readonly isUnseen?: boolean;
+  /** Fields that a person has accepted as lacking, or as hardly understood. */
+  readonly accept?: readonly string[] | undefined;
   /** Objects of which the CRM has listed no record. */
   readonly emptyObjects?: readonly string[];
   /** Objects that the mapping names and of which a file has no record: it may be the export of another object. */
@@ -50,20 +53,64 @@ const someOf = (relations: number): number => Math.max(SOME, Math.floor(relation
 export const isShortList = (lacking: number, relations: number): boolean =>
   lacking > someOf(relations + lacking);
 
-/** Fields that no record has, and that so many relations would lose: the export may have lost a column. */
-export const emptiedByMany = ({ active, emptied }: Summary): readonly Emptied[] =>
-  emptied.filter(({ relations }) => relations > someOf(active));
-
-export const emptiedText = (emptied: readonly Emptied[]): string =>
-  emptied
-    .map(({ field, relations, variant }) => `${field} (${relations} of type ${variant})`)
-    .join(", ");
-
-/** Fields whose values are not understood so often that the export must have changed, with their numbers. */
-const hardlyUnderstood = ({ understood }: Pick<Summary, "understood">): string[] =>
-  Object.entries(understood).flatMap(([field, { of, used }]) =>
-    used < of * UNDERSTOOD_SHARE ? [`${field} (${used} of ${of})`] : [],
+/** Fields that no record has, and that so many relations would lose: the export may have lost a right or a column. */
+const emptiedByMany = ({ active, emptiedEverywhere }: Summary): readonly Emptied[] =>
+  emptiedEverywhere.filter(
+    ({ of, relations }) => relations > someOf(active) || (relations > 1 && relations * 2 >= of),
   );
+
+/** What a person must see before a plan is carried out. */
+export interface Doubt {
+  readonly why: "not_carried" | "emptied" | "not_understood";
+  readonly fields: readonly string[];
+  readonly says: string;
+}
+
+/** @param accepted fields that a person has named */
+export function doubtsOf(summary: Summary, accepted: readonly string[] = []): Doubt[] {
+  const { notCarried, understood } = summary;
+  /** @param found the numbers of each field, in words */
+  const doubt = (
+    why: Doubt["why"],
+    found: readonly (readonly [string, string])[],
+    says: string,
+  ) => {
+    const open = found.filter(([field]) => !accepted.includes(field));
+    const fields = [...new Set(open.map(([field]) => field))];
+    const named = open.map(([field, numbers]) => `${field} (${numbers})`).join(", ");
+    return fields.length === 0 ? [] : [{ why, fields, says: says.replace("{}", named) }];
+  };
+  const carried = Object.entries(notCarried).map(
+    ([field, relations]) => [field, counted(relations, "relation")] as const,
+  );
+  const emptied = emptiedByMany(summary).map(
+    ({ field, relations, variant }) => [field, `${relations} of type ${variant}`] as const,
+  );
+  const unclear = Object.entries(understood).flatMap(([field, { of, used }]) =>
+    used < of * UNDERSTOOD_SHARE ? [[field, `${used} of ${of}`] as const] : [],
+  );
+  return [
+    ...doubt(
+      "not_carried",
+      carried,
+      "the snapshot has nothing of what the mapping reads for {}: the service keeps what it has there",
+    ),
+    ...doubt(
+      "emptied",
+      emptied,
+      "no record of the snapshot has a value in {}: the plan empties it there. The export may have lost a column, or its credentials a right",
+    ),
+    ...doubt(
+      "not_understood",
+      unclear,
+      "the mapping can use less than 90 % of the values of {}: the export may have another format than before. The service keeps what it has there",
+    ),
+  ];
+}
+
+/** The option by which a person says that they are right. */
+export const acceptText = (doubts: readonly Doubt[]): string =>
+  `--accept ${[...new Set(doubts.flatMap(({ fields }) => fields))].join(",")}`;
 
 /** What stops the plan; `terminations`: the user may allow them by their number. */
 export type Stop =
@@ -98,15 +145,11 @@ export function stopFor(summary: Summary, options: GuardOptions): Stop | undefin
     const says = `the CRM lists no ${emptyObjects.join(" and no ")}, so it is not known which relations are missing in it: its credentials may not be allowed to read them. Leave out --terminate-missing`;
     return { why: "empty", says };
   }
-  const emptied = emptiedByMany(summary);
-  if (options.isUnseen === true && emptied.length > 0) {
-    const says = `no record of the snapshot has a field that relations of the service have, and it would be emptied there: ${emptiedText(emptied)}. The export may have lost a column, or its credentials a right. If this is right, compare and carry it out by hand`;
-    return { why: "emptied", says };
-  }
-  const unclear = hardlyUnderstood(summary);
-  if (options.isUnseen === true && unclear.length > 0) {
-    const says = `the mapping can use less than 90 % of the values of ${unclear.join(", ")}: the export may have another format than before. The service keeps what it has there. Correct the export or the mapping; crmsync preview FILE shows the values`;
-    return { why: "not_understood", says };
+  const doubts = options.isUnseen === true ? doubtsOf(summary, options.accept) : [];
+  const [first] = doubts;
+  if (first !== undefined) {
+    const says = `${doubts.map((one) => one.says).join("; ")}. Correct the export or the mapping (crmsync preview FILE); or, if it is right, give ${acceptText(doubts)}`;
+    return { why: first.why, says };
   }
   const terminations = terminationsIn(summary, options.terminateMissing);
   const allowed = allowedTerminations(summary, options);

@@ -2,6 +2,7 @@
 import { randomInt } from "node:crypto";
 import { splitSubject } from "../event/crm-event.ts";
 import type { Mapping } from "../mapping/mapping.ts";
+import type { Unread } from "../mapping/unread-paths.ts";
 import type { Problem } from "../event/problem.ts";
 import { digestsOf } from "./compare.ts";
 import { inOrder } from "./in-order.ts";
@@ -13,7 +14,7 @@ import {
   type PlanningView,
 } from "./plan-record.ts";
 import type { SnapshotEvent } from "./read-events.ts";
-import type { WorkFile } from "./work-file.ts";
+import { listOf, type WorkFile } from "./work-file.ts";
 
 /** Records that are mapped at once: the mapping's thread never waits for this one. */
 const WIDTH = 64;
@@ -36,9 +37,12 @@ export interface Ingested {
   readonly leftOut: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /** By field: of the records that have one, how many could be used. Only fields of which one could not. */
   readonly understood: Readonly<Record<string, { readonly of: number; readonly used: number }>>;
+  /** What the mapping reads, and no record has. */
+  readonly unread: readonly Unread[];
 }
 
 export interface IngestOptions {
+  readonly unread?: readonly Unread[];
   /** The field that was said to hold the records' id. */
   readonly idFrom?: string | undefined;
   /** Rows so far that were no record. */
@@ -49,7 +53,7 @@ export async function ingest(
   events: AsyncIterable<SnapshotEvent>,
   view: PlanningView,
   work: WorkFile,
-  { idFrom, skipped = () => 0 }: IngestOptions = {},
+  { idFrom, skipped = () => 0, unread = [] }: IngestOptions = {},
 ): Promise<Ingested> {
   const known = work.progress("ingested") as Ingested | undefined;
   if (known !== undefined) return known;
@@ -90,7 +94,13 @@ export async function ingest(
     if (batch.length === BATCH) flush();
   }
   flush();
-  const ingested = { ...counts, skipped: skipped(), objects: [...objects], ...values.counts() };
+  const ingested = {
+    ...counts,
+    skipped: skipped(),
+    unread,
+    objects: [...objects],
+    ...values.counts(),
+  };
   work.note("ingested", ingested);
   return ingested;
 }
@@ -155,22 +165,25 @@ function keepWanted(
   seed: number,
   work: WorkFile,
 ): "repeated" | undefined {
-  const { fingerprint, notUnderstood, variant, status, ends } = wanted;
+  const { fingerprint, lacks, notUnderstood, partial, variant, status, ends } = wanted;
   const digests = body && variant && new Uint8Array(digestsOf(body, variant, seed).buffer);
   // Of several events of one record the newest counts. A record that can be used replaces one that cannot.
   const isNew = work.run(
-    `INSERT INTO records (code, position, ord, status, fingerprint, unclear, variant, ends, digests)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    `INSERT INTO records
+       (code, position, ord, status, fingerprint, unclear, partial, lacks, variant, ends, digests)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT DO UPDATE SET position = excluded.position, ord = excluded.ord,
-       status = excluded.status, fingerprint = excluded.fingerprint, unclear = excluded.unclear, variant = excluded.variant,
-       ends = excluded.ends, digests = excluded.digests, kind = NULL
+       status = excluded.status, fingerprint = excluded.fingerprint, unclear = excluded.unclear,
+       partial = excluded.partial, lacks = excluded.lacks, variant = excluded.variant, ends = excluded.ends, digests = excluded.digests, kind = NULL
      WHERE excluded.ord > ord AND kind IS NOT 'duplicate'`,
     crmCode,
     position,
     order,
     status,
     fingerprint ?? null,
-    notUnderstood.length === 0 ? null : JSON.stringify(notUnderstood),
+    listOf(notUnderstood),
+    partial ?? null,
+    listOf(lacks),
     variant ?? null,
     ends ? 1 : 0,
     digests ?? null,

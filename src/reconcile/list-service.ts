@@ -8,13 +8,13 @@ import type { ListReply, Page, Relation } from "../service/reply.ts";
 import type { Variant } from "../service-spec/business-relation.ts";
 import type { Ledger } from "../state/ledger.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
-import { keepsWith, type Keeps } from "../sync/keeps.ts";
+import { hasValue, keepsWith, type Keeps } from "../sync/keeps.ts";
 import { rowOf, type LedgerRow } from "../sync/ledger-row.ts";
 import { retryDelay } from "../sync/retry-delay.ts";
 import type { WantedStatus } from "../sync/wanted-status.ts";
-import { changedFields, compare, digestsOf } from "./compare.ts";
+import { changedFields, compare, digestsOf, emptiedIn } from "./compare.ts";
 import { TryLater } from "./try-later.ts";
-import type { RecordRow, WorkFile } from "./work-file.ts";
+import { fieldsIn, listOf, type RecordRow, type WorkFile } from "./work-file.ts";
 import { inWords } from "../sync/service-reply.ts";
 
 /** After so many failures in a row the listing ends; the next command continues it. */
@@ -202,20 +202,29 @@ function keepRelation(
     work.run("UPDATE records SET was = ? WHERE code = ?", was, code);
     return isNew;
   }
-  const { notUnderstood, ...wanted } = wantedOf(record);
-  // The service keeps what it has in a field that was not understood.
+  const lacks = fieldsIn(record.lacks);
+  const changed = lacks.length === 0 ? [] : fieldsOf(record, relation, row, seed, keeps);
+  const kept = changed.filter((field) => lacks.includes(field) && hasValue(relation[field]));
+  const { notUnderstood, ...wanted } = wantedOf(kept.length === 0 ? record : withoutLacks(record));
+  // The service keeps what it has in a field that was not understood, or that the snapshot does not carry.
   const fingerprint =
     notUnderstood.length === 0 ? row.fingerprint : fingerprintOf(relation, notUnderstood);
-  const kind = compare(wanted, { ...row, fingerprint });
-  const kept = keepsWith(keeps, wanted.variant, notUnderstood);
+  const compared = compare(wanted, { ...row, fingerprint });
+  const all = keepsWith(keeps, wanted.variant, notUnderstood);
   const fields =
-    kind === "equal" ? null : JSON.stringify(fieldsOf(record, relation, row, seed, kept));
+    compared === "equal" ? null : JSON.stringify(fieldsOf(record, relation, row, seed, all));
+  const isEmptied = compared === "different" && emptiedIn({ ...record, fields }).length > 0;
+  const kind = isEmptied ? "emptied" : compared;
   work.run(
-    "UPDATE records SET kind = ?, was = ?, fields = ?, body = ? WHERE code = ?",
+    `UPDATE records SET kind = ?, was = ?, fields = ?, body = ?, fingerprint = ?, unclear = ?, kept = ?
+     WHERE code = ?`,
     kind,
     was,
     fields,
     kind === "equal" ? null : (body ?? null),
+    wanted.fingerprint ?? null,
+    listOf(notUnderstood),
+    listOf(kept),
     code,
   );
   return isNew;
@@ -229,10 +238,16 @@ interface RelationContext extends Pick<ServiceToList, "fingerprintOf" | "keeps">
 /** Kinds that no comparison changes. */
 const FIXED: ReadonlySet<string> = new Set(["duplicate", "invalid", "unmappable", "ignored"]);
 
+/** What is compared, and sent, if the relation has a value in a field that the snapshot does not carry. */
+function withoutLacks(record: RecordRow): RecordRow {
+  const unclear = new Set([...fieldsIn(record.unclear), ...fieldsIn(record.lacks)]);
+  return { ...record, fingerprint: record.partial, unclear: listOf([...unclear]) };
+}
+
 export const wantedOf = ({ status, fingerprint, unclear, variant, ends }: RecordRow) => ({
   status: status as WantedStatus,
   fingerprint: fingerprint ?? undefined,
-  notUnderstood: unclear === null ? [] : (JSON.parse(unclear) as string[]),
+  notUnderstood: fieldsIn(unclear),
   variant: (variant ?? undefined) as Variant | undefined,
   ends: ends === 1,
 });

@@ -47,6 +47,7 @@ const STOPS: Readonly<Record<StopReason, string>> = {
   other_crm: "hardly any crmCode of the snapshot is at the service",
   nameless: "records without a crmCode",
   empty: "an object without records",
+  not_carried: "the snapshot had nothing of what the mapping reads for a field",
   emptied: "no record had a field that many relations have",
   not_understood: "the values of a field were hardly understood",
 };
@@ -60,7 +61,9 @@ export interface Ending {
 }
 
 /** What became of a comparison and its plan. */
-export function endingOf({ drift, isRunning, plan, progress, stop }: PastComparison): Ending {
+export function endingOf(comparison: PastComparison): Ending {
+  const { dismissed, drift, isRunning, plan, progress, stop } = comparison;
+  if (dismissed) return { tone: "good", says: "dismissed: its plan is not carried out" };
   if (stop !== undefined) {
     return { tone: "bad", says: `stopped, and nothing was planned: ${STOPS[stop]}` };
   }

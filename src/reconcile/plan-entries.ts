@@ -2,7 +2,7 @@
 import type { Variant } from "../service-spec/business-relation.ts";
 import { keptFieldsOf, type Keeps } from "../sync/keeps.ts";
 import type { PlanEntry } from "./plan-file.ts";
-import type { WorkFile } from "./work-file.ts";
+import { fieldsIn, PLANNED, type WorkFile } from "./work-file.ts";
 
 /** In the order of the snapshot, so that carrying them out reads it once; terminations without a record last. */
 export function* planEntries(
@@ -11,13 +11,14 @@ export function* planEntries(
   keeps: Keeps,
 ): Generator<PlanEntry> {
   const sql = `SELECT code, kind, position, fields, was, fingerprint, unclear, variant FROM records
-    WHERE kind IN ('missing', 'different', 'terminated', 'ended') ORDER BY position`;
+    WHERE kind IN (${PLANNED}) ORDER BY position`;
   for (const row of work.all<Row>(sql)) {
     yield {
       code: row.code,
       kind: row.kind,
       position: row.position,
-      fields: row.fields === null ? [] : (JSON.parse(row.fields) as string[]),
+      fields: fieldsIn(row.fields),
+      ...(row.unclear !== null && { keeps: fieldsIn(row.unclear) }),
       was: row.was ?? "",
       wants: row.fingerprint ?? "",
       requests: requestsOf(row, keeps),

@@ -37,11 +37,13 @@ const headerSchema = z.object({
   }),
   /** Requests that it needs. */
   requests: z.number(),
+  /** Fields that a person must accept before it is carried out (guards.ts). */
+  doubts: z.array(z.string()).optional(),
 });
 
 export type PlanHeader = z.output<typeof headerSchema>;
 
-const PLANNED_KINDS = ["missing", "different", "terminated", "ended", "extra"] as const;
+const PLANNED_KINDS = ["missing", "different", "emptied", "terminated", "ended", "extra"] as const;
 
 const entrySchema = z.object({
   code: z.string(),
@@ -49,6 +51,8 @@ const entrySchema = z.object({
   /** The number of its record in the snapshot; null: it has none. */
   position: z.number().nullable(),
   fields: z.array(z.string()),
+  /** Fields that the service keeps: they were not understood, or the snapshot does not carry them. */
+  keeps: z.array(z.string()).optional(),
   /** Fingerprint of what the service listed; "": nothing. */
   was: z.string(),
   /** Fingerprint of what is to be sent; "": a termination of what the service has. */

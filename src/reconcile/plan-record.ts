@@ -2,8 +2,11 @@
 import { parseEvent, splitSubject, type CrmEvent } from "../event/crm-event.ts";
 import { eventOrder } from "../event/event-order.ts";
 import { mapEventRecord } from "../mapping/map-event-record.ts";
+import { NEVER_KEPT } from "../mapping/keeps-of-mapping.ts";
 import type { Mapping, MappingWarning } from "../mapping/mapping.ts";
+import type { NotCarried } from "../mapping/unread-paths.ts";
 import { UserError } from "../ops/user-error.ts";
+import { FIELDS_OF } from "../service-spec/business-relation.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { bodyOf } from "../sync/decide.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
@@ -16,6 +19,8 @@ export interface PlanningView {
   readonly mapping: Mapping;
   readonly lists: TenantLists;
   readonly fingerprintOf: FingerprintOf;
+  /** By object: what no record of the snapshot has. */
+  readonly notCarried?: Readonly<Record<string, NotCarried>>;
   /** The present time, ms. */
   readonly now: number;
 }
@@ -65,7 +70,37 @@ export async function planRecord(
   }
   const leftOut = mapped.kind === "mapped" ? mapped.warnings.filter(isLeftOut) : [];
   const { crmCode } = plan;
-  return { ...at, kind: "wanted", crmCode, order: orderOf(event), leftOut, ...wantedOf(plan) };
+  const lacks = lacksOf(event, plan, view);
+  const { body, wanted } = wantedOf(plan);
+  const partial =
+    lacks.length === 0
+      ? undefined
+      : body && view.fingerprintOf(body, [...lacks, ...plan.notUnderstood]);
+  return {
+    ...at,
+    kind: "wanted",
+    crmCode,
+    order: orderOf(event),
+    leftOut,
+    wanted: { ...wanted, lacks, partial },
+    body,
+  };
+}
+
+/** Fields that the snapshot does not carry. What another rule makes of it, or of other fields, is sent. */
+function lacksOf(
+  { subject }: CrmEvent,
+  { payload, variant }: Extract<Plan, { kind: "stage" }>,
+  { notCarried = {} }: PlanningView,
+): string[] {
+  const fields = notCarried[splitSubject(subject).object.toLowerCase()] ?? {};
+  const isMade = (field: string) => (payload as Body | undefined)?.[field] !== undefined;
+  return Object.keys(fields).filter((field) => {
+    // A person's name is made of two others; a default is none of the record.
+    const isDefault = fields[field] === true && field !== "name";
+    const isOwn = variant !== undefined && FIELDS_OF[variant].has(field) && !NEVER_KEPT.has(field);
+    return isOwn && (isDefault || !isMade(field));
+  });
 }
 
 function mapEvent(
@@ -86,7 +121,7 @@ function wantedOf({
   status,
   variant,
 }: Extract<Plan, { kind: "stage" }>): {
-  wanted: WantedRecord;
+  wanted: Omit<WantedRecord, "lacks" | "partial">;
   body: Body | undefined;
 } {
   const body = payload && bodyOf(payload, status);

@@ -25,6 +25,8 @@ export interface SnapshotEvent {
   readonly event: Readonly<Record<string, unknown>>;
   /** False when the record does not contain its id. */
   readonly hasId: boolean;
+  /** Of a row of CSV: a record that has all columns. */
+  readonly header?: Item["header"];
 }
 
 /** @param asOf when the snapshot was taken, ms: no event in it counts as later. */
@@ -43,7 +45,7 @@ export async function* readEvents(
 }
 
 function eventOf(
-  { place, value }: Item,
+  { header, place, value }: Item,
   position: number,
   time: string,
   mapping: Mapping,
@@ -68,5 +70,5 @@ function eventOf(
     lane: "bulk",
     data: { record: { ...value } },
   };
-  return { place, position, event, hasId };
+  return { place, position, event, hasId, ...(header && { header }) };
 }

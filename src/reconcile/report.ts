@@ -3,15 +3,18 @@ import { writeWhole } from "../ops/write-whole.ts";
 import type { Sealing } from "../state/sealing.ts";
 import type { Problem } from "../event/problem.ts";
 import { planRecord, type PlanningView } from "./plan-record.ts";
+import { emptiedIn } from "./compare.ts";
 import type { SnapshotEvent } from "./read-events.ts";
 import { TryLater } from "./try-later.ts";
-import type { RecordRow, WorkFile } from "./work-file.ts";
+import { fieldsIn, PLANNED, type RecordRow, type WorkFile } from "./work-file.ts";
 
 interface Line {
   readonly crmCode: string | null;
   readonly kind: string;
   readonly place: string | null;
   readonly fields: readonly string[];
+  /** Those of the fields in which the CRM has no value, and the service has one. */
+  readonly emptied: readonly string[];
   readonly problems: readonly string[];
   /** Field → value at the service and in the CRM; only where values were asked for. */
   readonly values?: Readonly<Record<string, { service: unknown; crm: unknown }>>;
@@ -45,15 +48,17 @@ async function* linesOf(work: WorkFile, values: Values | undefined): AsyncGenera
   yield* values === undefined ? differences(work) : differencesWithValues(work, values);
   const extras = "SELECT code FROM extras WHERE kind = 'extra' ORDER BY code";
   for (const { code } of work.all<{ code: string }>(extras)) {
-    yield { crmCode: code, kind: "extra", place: null, fields: [], problems: [] };
+    yield { crmCode: code, kind: "extra", place: null, fields: [], emptied: [], problems: [] };
   }
   const unclear = "SELECT * FROM records WHERE unclear IS NOT NULL ORDER BY position";
   for (const row of work.all<RecordRow>(unclear)) {
-    const fields = JSON.parse(row.unclear ?? "[]") as string[];
+    const lacks = fieldsIn(row.lacks);
+    const fields = fieldsIn(row.unclear).filter((field) => !lacks.includes(field));
+    if (fields.length === 0) continue;
     const problems = fields.map(
       (field) => `${field} was not understood; the service keeps its own`,
     );
-    yield { ...lineOf(row), kind: "not_understood", fields, problems };
+    yield { ...lineOf(row), kind: "not_understood", fields, emptied: [], problems };
   }
   const rejects = "SELECT code, place, kind, problems FROM rejects ORDER BY position";
   for (const { code, place, kind, problems } of work.all<Reject>(rejects)) {
@@ -63,6 +68,7 @@ async function* linesOf(work: WorkFile, values: Values | undefined): AsyncGenera
       kind,
       place,
       fields: found.map(({ field }) => field),
+      emptied: [],
       problems: found.map((p) => `${p.field || "it"} ${p.rule} (it is ${p.kind})`),
     };
   }
@@ -75,14 +81,14 @@ interface Reject {
   readonly problems: string;
 }
 
-const DIFFERENCES = `SELECT * FROM records
-  WHERE kind IN ('missing', 'different', 'terminated', 'ended') ORDER BY position`;
+const DIFFERENCES = `SELECT * FROM records WHERE kind IN (${PLANNED}) ORDER BY position`;
 
-const lineOf = ({ code, kind, position, fields }: RecordRow): Line => ({
-  crmCode: code,
-  kind: kind ?? "",
-  place: `item ${position + 1}`,
-  fields: fields === null ? [] : (JSON.parse(fields) as string[]),
+const lineOf = (row: RecordRow): Line => ({
+  crmCode: row.code,
+  kind: row.kind ?? "",
+  place: `item ${row.position + 1}`,
+  fields: fieldsIn(row.fields),
+  emptied: emptiedIn(row),
   problems: [],
 });
 
@@ -124,7 +130,15 @@ async function* csvOf(lines: AsyncIterable<Line>): AsyncGenerator<string> {
   for await (const line of lines) yield csvLine(line);
 }
 
-const CSV_COLUMNS = ["crmCode", "kind", "place", "fields", "problems", "values"] as const;
+const CSV_COLUMNS = [
+  "crmCode",
+  "kind",
+  "place",
+  "fields",
+  "problems",
+  "values",
+  "emptied",
+] as const;
 
 function csvLine(line: Line): string {
   const cells = CSV_COLUMNS.map((column) => {

@@ -12,7 +12,7 @@ import { REJECTIONS } from "../sync/rejections.ts";
 import { compare, resolve, type Resolved } from "./compare.ts";
 import { reject } from "./ingest.ts";
 import { wantedOf, type Listed } from "./list-service.ts";
-import type { RecordRow, WorkFile } from "./work-file.ts";
+import { PLANNED, type RecordRow, type WorkFile } from "./work-file.ts";
 
 const BATCH = 500;
 
@@ -54,7 +54,7 @@ export async function resolveLive(
     const batch = [
       ...work.all<RecordRow>(
         `SELECT * FROM records WHERE code > ? AND (kind IS NULL OR
-           kind IN ('missing', 'different', 'terminated', 'ended', 'variant', 'nothing_to_restore'))
+           kind IN (${PLANNED}, 'variant', 'nothing_to_restore'))
          ORDER BY code LIMIT ?`,
         after,
         BATCH,

@@ -1,15 +1,18 @@
 /** The comparison from beginning to end: snapshot, listing, live changes, numbers. */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
+import { splitSubject, type CrmEvent } from "../event/crm-event.ts";
 import { eventOrder } from "../event/event-order.ts";
+import { PathSearch } from "../mapping/unread-paths.ts";
 import type { Permit } from "../quota/permit.ts";
 import { readEvents, type RecordOptions } from "./read-events.ts";
-import { ingest } from "./ingest.ts";
+import { ingest, type Ingested } from "./ingest.ts";
 import { removeLeftOvers } from "./left-overs.ts";
 import { forgetOldListing, listService, type Listed } from "./list-service.ts";
 import type { OpenSnapshot } from "./open-snapshot.ts";
 import { isShortList } from "./guards.ts";
-import { lackingIn, resolveLive } from "./resolve-live.ts";
+import { lackingIn, resolveLive, type LiveStores } from "./resolve-live.ts";
+import type { Ledger } from "../state/ledger.ts";
 import type { Session } from "./session.ts";
 import { summarise, type Summary } from "./summary.ts";
 import { TryLater } from "./try-later.ts";
@@ -54,18 +57,13 @@ export async function runComparison(
   const now = () => stores.clock.now();
   try {
     const asOf = (work.progress("asOf") as number | undefined) ?? Math.min(options.asOf, now());
-    let skipped = 0;
-    const counted = { ...snapshot, onSkipped: () => (skipped += 1) };
-    const events = readEvents(counted, mapping, options, asOf);
-    const view = { mapping, lists: stores.tenantLists.current(), fingerprintOf, now: now() };
-    const ingested = await ingest(events, view, work, {
-      idFrom: options.idFrom,
-      skipped: () => skipped,
-    }).catch((error: unknown) => {
-      // It is read from its beginning again.
-      work.remove();
-      throw error;
-    });
+    const ingested = await read(session, snapshot, { ...options, asOf }, work).catch(
+      (error: unknown) => {
+        // It is read from its beginning again.
+        work.remove();
+        throw error;
+      },
+    );
     if (!(await snapshot.isUnchanged())) {
       work.remove();
       throw new TryLater(
@@ -74,7 +72,9 @@ export async function runComparison(
     }
     work.note("asOf", asOf);
     work.note("order", eventOrder({ time: new Date(asOf).toISOString() }, 0));
-    const { token } = session;
+    const { deployed, token } = session;
+    // What another mapping would change is only shown: the ledger stays as the daemon's mapping has it.
+    const ledger = deployed === undefined ? stores.ledger : unhealed(stores.ledger);
     forgetOldListing(work, { now, token });
     const expected = Math.max(ingested.records, await stores.redis.hlen(stores.keys.ledger));
     const listed = await listService(
@@ -82,7 +82,7 @@ export async function runComparison(
         client: service.client,
         token,
         acquire: () => acquireTold(service.quota, progress.waiting),
-        ledger: stores.ledger,
+        ledger,
         fingerprintOf,
         keeps: mapping.keeps,
         now,
@@ -96,7 +96,8 @@ export async function runComparison(
     );
     const lacking = await lackingIn(stores, work, listed);
     // A guard will stop the comparison: the ledger knows better than such a list.
-    if (!isShortList(lacking, listed.relations)) await resolveLive(stores, work, listed);
+    if (!isShortList(lacking, listed.relations))
+      await resolveLive({ ...stores, ledger }, work, listed);
     const requests = session.requests + listed.requests;
     const summary = {
       ...summarise(work, ingested, listed, lacking),
@@ -107,6 +108,44 @@ export async function runComparison(
     work.close();
     throw error;
   }
+}
+
+const unhealed = (ledger: Ledger): LiveStores["ledger"] => ({
+  heal: async () => 0,
+  rowsOf: (crmCodes) => ledger.rowsOf(crmCodes),
+});
+
+/** Reads the snapshot twice: which fields its records have at all, then what the mapping makes of each. */
+async function read(
+  { fingerprintOf, mapping, stores }: Session,
+  snapshot: OpenSnapshot,
+  options: ComparisonOptions,
+  work: WorkFile,
+): Promise<Ingested> {
+  const { asOf, idFrom } = options;
+  const search = new PathSearch(mapping);
+  const known = work.progress("ingested") !== undefined;
+  const first = readEvents({ ...snapshot, onBytes() {} }, mapping, options, asOf);
+  for await (const { event, header } of known ? [] : first) {
+    const { data, subject } = event as Partial<CrmEvent>;
+    search.see(splitSubject(String(subject)).object, data?.record, header);
+    // All rows have the same columns.
+    if (header !== undefined) break;
+  }
+  let skipped = 0;
+  const counted = { ...snapshot, onSkipped: () => (skipped += 1) };
+  const view = {
+    mapping,
+    lists: stores.tenantLists.current(),
+    fingerprintOf,
+    notCarried: search.notCarried(),
+    now: stores.clock.now(),
+  };
+  return ingest(readEvents(counted, mapping, options, asOf), view, work, {
+    idFrom,
+    skipped: () => skipped,
+    unread: search.unread(),
+  });
 }
 
 /**
@@ -143,7 +182,7 @@ function identityOf(session: Session, snapshot: OpenSnapshot, options: Compariso
   const parts = [
     // Of the work file: an older release's has other columns.
     [
-      "2",
+      "3",
       baseUrl,
       config.QUEUE_PREFIX,
       mappingHash,

@@ -1,7 +1,7 @@
 /** What a reconciliation works with: the mapping, the service, and the tenant's state in Redis. */
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../config.ts";
 import { businessRelationMapping } from "../mapping/business-relation.ts";
@@ -32,6 +32,8 @@ export interface Session {
   readonly token: string;
   readonly mapping: Mapping;
   readonly mappingHash: string;
+  /** The mapping of the daemon, if this is another one: what it would change is only shown. */
+  readonly deployed: string | undefined;
   readonly fingerprintOf: FingerprintOf;
   /** Where plans and work files are. */
   readonly dir: string;
@@ -68,7 +70,8 @@ export async function openSession(
   const mapping = await loadMapping(mappingName);
   const service = openService(config, stores.redis, { baseUrl, token: () => token }, observer);
   try {
-    await requireSameKeeps(stores, mapping);
+    const deployed = await otherMapping(stores, mappingName);
+    if (deployed === undefined) await requireSameKeeps(stores, mapping);
     return {
       config,
       stores,
@@ -77,6 +80,7 @@ export async function openSession(
       token: tokenName(token),
       mapping,
       mappingHash: hashOfMapping(mappingName),
+      deployed,
       fingerprintOf: await stores.keyring.fingerprintOf(mapping.keeps),
       dir,
       requests: await requireLists(stores, service),
@@ -115,6 +119,23 @@ function hashOfMapping(name: string): string {
   const hash = createHash("sha256");
   const isFile = name !== businessRelationMapping.name;
   return hash.update(isFile ? readFileSync(mappingFileOf(name)) : name).digest("hex");
+}
+
+/** @returns the mapping that the daemon has, or is configured for, if it is another one */
+async function otherMapping(
+  { config, heartbeats }: Stores,
+  name: string,
+): Promise<string | undefined> {
+  const running = await heartbeats.running();
+  const noted = running.flatMap(({ settings }) => settings?.["MAPPING"] ?? []).map(String);
+  if (noted.length === 0) {
+    return hashOfMapping(config.MAPPING) === hashOfMapping(name) ? undefined : config.MAPPING;
+  }
+  // As heartbeats name it. Of a file, the content counts: here it may lie elsewhere.
+  return noted.find((one) => {
+    const [, hash] = /\((\w+)\)$/.exec(one) ?? [];
+    return hash === undefined ? one !== basename(name) : !hashOfMapping(name).startsWith(hash);
+  });
 }
 
 /** The ledger is about the daemon's service and tenant, and what is planned is sent there. */

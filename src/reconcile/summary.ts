@@ -1,13 +1,14 @@
 /** What a finished comparison has found, in numbers. */
 import type { WarningReason } from "../mapping/mapping.ts";
+import type { Unread } from "../mapping/unread-paths.ts";
 import type { Variant } from "../service-spec/business-relation.ts";
 import { DRIFT_KINDS, type DriftKind } from "../sync/drift.ts";
-import { SORTED_FIELDS } from "../sync/fingerprint.ts";
 import type { Problem } from "../event/problem.ts";
 import type { Encoding } from "../snapshot/scan-file.ts";
+import { emptiedIn } from "./compare.ts";
 import type { Ingested } from "./ingest.ts";
 import type { Listed } from "./list-service.ts";
-import type { WorkFile } from "./work-file.ts";
+import { fieldsIn, listOf, PLANNED, type RecordRow, type WorkFile } from "./work-file.ts";
 
 /** Results that are no drift, and what they mean. */
 export const AGREEING = {
@@ -27,8 +28,9 @@ export interface Reason extends Problem {
 export interface Emptied {
   readonly field: string;
   readonly variant: Variant;
-  /** How many have a value. */
+  /** How many have a value, and how many relations of this type were compared. */
   readonly relations: number;
+  readonly of: number;
 }
 
 export interface Summary {
@@ -49,10 +51,15 @@ export interface Summary {
   /** Relations of the snapshot that the ledger is sure of, and that the service does not list. */
   readonly lacking: number;
   readonly counts: Readonly<Record<CountName, number>>;
-  /** How often each field differs, the most frequent first. */
+  /** How often each field changes or gets a value, and how often one is emptied, the most frequent first. */
   readonly fields: Readonly<Record<string, number>>;
-  /** Fields that no record of the snapshot has, and that the plan would empty at relations of the service. */
-  readonly emptied: readonly Emptied[];
+  readonly emptied: Readonly<Record<string, number>>;
+  /** Fields of which no record has a value, and that the plan would empty at relations of the service. */
+  readonly emptiedEverywhere: readonly Emptied[];
+  /** What the mapping reads, and no record has. */
+  readonly unread: readonly Unread[];
+  /** Fields that can be made of no record for that, and how many relations keep theirs. */
+  readonly notCarried: Readonly<Record<string, number>>;
   readonly reasons: readonly Reason[];
   /** Values that the mapping left out, and how many: the service keeps what it has there. */
   readonly leftOut: readonly LeftOut[];
@@ -94,8 +101,10 @@ export function summarise(
     active: listed.active,
     lacking,
     counts: { ...counts, ignored: ingested.ignored } as Summary["counts"],
-    fields: fieldCounts(work),
-    emptied: emptiedFields(work),
+    ...fieldCounts(work),
+    emptiedEverywhere: emptiedEverywhere(work),
+    notCarried: notCarriedIn(work),
+    unread: ingested.unread,
     reasons: reasonsIn(work),
     leftOut: leftOutOf(ingested),
     understood: ingested.understood,
@@ -111,49 +120,56 @@ const leftOutOf = ({ leftOut }: Ingested): LeftOut[] =>
     )
     .toSorted((a, b) => b.count - a.count);
 
-function fieldCounts(work: WorkFile): Record<string, number> {
-  const counts = new Map<string, number>();
-  const sql =
-    "SELECT fields FROM records WHERE kind IN ('different', 'terminated', 'ended') AND fields IS NOT NULL";
-  for (const { fields } of work.all<{ fields: string }>(sql)) {
-    for (const field of JSON.parse(fields) as string[]) {
-      counts.set(field, (counts.get(field) ?? 0) + 1);
+/** How often each field differs, the most frequent first. */
+function fieldCounts(work: WorkFile): Pick<Summary, "emptied" | "fields"> {
+  const changed: Counts = new Map();
+  const emptied: Counts = new Map();
+  for (const row of work.all<FieldsRow>(DIFFERING)) {
+    const lost = emptiedIn(row);
+    for (const field of fieldsIn(row.fields)) add(lost.includes(field) ? emptied : changed, field);
+  }
+  return { fields: inOrder(changed), emptied: inOrder(emptied) };
+}
+
+/** For each field that the snapshot does not carry, how many relations have it. */
+function notCarriedIn(work: WorkFile): Record<string, number> {
+  const counts: Counts = new Map();
+  const sql = "SELECT kept, count(*) AS n FROM records WHERE kept IS NOT NULL GROUP BY kept";
+  for (const { kept, n } of work.all<{ kept: string; n: number }>(sql)) {
+    for (const field of fieldsIn(kept)) add(counts, field, n);
+  }
+  return inOrder(counts);
+}
+
+type Counts = Map<string, number>;
+
+const add = (counts: Counts, field: string, more = 1): void =>
+  void counts.set(field, (counts.get(field) ?? 0) + more);
+
+const inOrder = (counts: Counts): Record<string, number> =>
+  Object.fromEntries([...counts].sort(([, a], [, b]) => b - a));
+
+type FieldsRow = Pick<RecordRow, "digests" | "fields" | "variant">;
+
+const DIFFERING = `SELECT variant, digests, fields FROM records
+  WHERE kind IN (${PLANNED}) AND fields IS NOT NULL`;
+
+function emptiedEverywhere(work: WorkFile): Emptied[] {
+  return (["Person", "Company"] as const).flatMap((variant) => {
+    const counts: Counts = new Map();
+    for (const row of work.all<FieldsRow>(`${DIFFERING} AND variant = ?`, variant)) {
+      for (const field of emptiedIn(row)) add(counts, field);
     }
-  }
-  return Object.fromEntries([...counts].sort(([, a], [, b]) => b - a));
-}
-
-interface DigestsRow {
-  readonly variant: Variant;
-  readonly digests: Uint8Array;
-  readonly fields: string | null;
-}
-
-function emptiedFields(work: WorkFile): Emptied[] {
-  const select = "SELECT variant, digests, fields FROM records WHERE digests IS NOT NULL";
-  const counts: Record<Variant, Map<string, number>> = { Person: new Map(), Company: new Map() };
-  for (const row of work.all<DigestsRow>(`${select} AND kind IN ('different', 'terminated')`)) {
-    const count = counts[row.variant];
-    for (const field of JSON.parse(row.fields ?? "[]") as string[]) {
-      if (!hasValue(row, field)) count.set(field, (count.get(field) ?? 0) + 1);
+    if (counts.size === 0) return [];
+    const all = "SELECT variant, digests FROM records WHERE digests IS NOT NULL AND variant = ?";
+    for (const row of work.all<Omit<FieldsRow, "fields">>(all, variant)) {
+      const lacking = new Set(emptiedIn({ ...row, fields: listOf([...counts.keys()]) }));
+      for (const field of counts.keys()) if (!lacking.has(field)) counts.delete(field);
+      if (counts.size === 0) return [];
     }
-  }
-  const isNone = () => counts.Person.size + counts.Company.size === 0;
-  if (isNone()) return [];
-  for (const row of work.all<DigestsRow>(select)) {
-    const count = counts[row.variant];
-    for (const field of count.keys()) if (hasValue(row, field)) count.delete(field);
-    if (isNone()) return [];
-  }
-  const variants = Object.entries(counts) as [Variant, Map<string, number>][];
-  return variants.flatMap(([variant, count]) =>
-    [...count].map(([field, relations]) => ({ field, variant, relations })),
-  );
-}
-
-function hasValue({ digests, variant }: DigestsRow, field: string): boolean {
-  const values = new Uint32Array(new Uint8Array(digests).buffer);
-  return values[SORTED_FIELDS[variant].indexOf(field)] !== 0;
+    const of = work.count(`SELECT count(was) AS n FROM records WHERE variant = '${variant}'`);
+    return [...counts].map(([field, relations]) => ({ field, variant, relations, of }));
+  });
 }
 
 function reasonsIn(work: WorkFile): Reason[] {

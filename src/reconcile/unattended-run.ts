@@ -18,7 +18,10 @@ import { TryLater } from "./try-later.ts";
 /** A plan that was just made is carried out at once. */
 const MAX_AGE_HOURS = 24;
 
-export interface RunOptions extends Pick<CompareOptions, "idFrom" | "object" | "report"> {
+export interface RunOptions extends Pick<
+  CompareOptions,
+  "accept" | "idFrom" | "object" | "report"
+> {
   /** When the export began, ms; undefined: as its file tells. */
   readonly asOf?: number;
   /** How it was saved; undefined: it is found out. */
@@ -74,6 +77,11 @@ export async function runUnattended(
   ports: RunPorts,
 ): Promise<RunResult> {
   try {
+    if (session.deployed !== undefined) {
+      throw new TryLater(
+        `a running process has the mapping ${session.deployed}, and not ${session.mapping.name} as it is now: restart all processes with one mapping`,
+      );
+    }
     const begun = options.isApplied ? await begunList(session, input) : undefined;
     const snapshot = await open(session, input, begun, options);
     try {

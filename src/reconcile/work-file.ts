@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS progress (name TEXT PRIMARY KEY, value TEXT NOT NULL)
 -- kind is NULL until the record was compared.
 CREATE TABLE IF NOT EXISTS records (
   code TEXT PRIMARY KEY, position INTEGER NOT NULL, ord TEXT NOT NULL, status TEXT NOT NULL,
-  fingerprint TEXT, unclear TEXT, variant TEXT, ends INTEGER NOT NULL, digests BLOB,
+  fingerprint TEXT, unclear TEXT, partial TEXT, lacks TEXT, kept TEXT, variant TEXT, ends INTEGER NOT NULL, digests BLOB,
   kind TEXT, was TEXT, fields TEXT, body TEXT
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS extras (code TEXT PRIMARY KEY, was TEXT, kind TEXT) WITHOUT ROWID;
@@ -34,8 +34,13 @@ export type RecordRow = {
   readonly ord: string;
   readonly status: string;
   readonly fingerprint: string | null;
-  /** Fields of it that were not understood, as JSON; null: none. */
+  /** Fields of it that the service keeps, as JSON: they were not understood, or not carried; null: none. */
   readonly unclear: string | null;
+  /** The fingerprint without what the snapshot does not carry. */
+  readonly partial: string | null;
+  /** Those fields, as JSON, and those of them that the relation has. */
+  readonly lacks: string | null;
+  readonly kept: string | null;
   readonly variant: string | null;
   /** 1: the relation must be terminated. */
   readonly ends: number;
@@ -48,6 +53,16 @@ export type RecordRow = {
   /** The service's values, sealed; only for a report with values. */
   readonly body: string | null;
 };
+
+/** Kinds of records that a plan repairs. */
+export const PLANNED = "'missing', 'different', 'emptied', 'terminated', 'ended'";
+
+/** Names of fields as a column holds them; null: none. */
+export const listOf = (fields: readonly string[]): string | null =>
+  fields.length === 0 ? null : JSON.stringify(fields);
+
+export const fieldsIn = (list: string | null): string[] =>
+  list === null ? [] : (JSON.parse(list) as string[]);
 
 export class WorkFile {
   readonly #database: DatabaseSync;

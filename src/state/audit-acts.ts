@@ -25,6 +25,7 @@ export type ActName =
   | "process.start"
   | "push"
   | "reconcile.apply"
+  | "reconcile.forget"
   | "reconcile.show"
   | "secret.replaced";
 

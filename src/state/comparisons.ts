@@ -1,7 +1,7 @@
 /** The last comparisons of the CRM with the service, each with its plan: no crmCodes. */
 import type { Redis } from "ioredis";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, redisWrites, type RedisScript } from "../ops/redis-script.ts";
 import type { DriftKind } from "../sync/drift.ts";
 import type { Keys } from "./keys.ts";
 import { PLAN_KEPT_HOURS } from "./reconciliations.ts";
@@ -25,6 +25,7 @@ export type StopReason =
   | "other_crm"
   | "nameless"
   | "empty"
+  | "not_carried"
   | "emptied"
   | "not_understood"
   | "terminations";
@@ -60,6 +61,8 @@ export interface NotedComparison {
   readonly drift: Readonly<Partial<Record<DriftKind, number>>>;
   readonly stop?: StopReason;
   readonly plan?: NotedPlan;
+  /** A person has said that its plan is not to be carried out: nothing is told of it any more. */
+  readonly dismissed?: true;
 }
 
 export class Comparisons {
@@ -67,11 +70,13 @@ export class Comparisons {
   readonly #keys: Keys;
   readonly #key: string;
   readonly #note: RedisScript<null>;
+  readonly #writes: ReturnType<typeof redisWrites>;
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
     this.#keys = keys;
     this.#key = keys.comparisons;
+    this.#writes = redisWrites(redis);
     this.#note = redisScript(redis, new URL("./lua/note-comparison.lua", import.meta.url));
   }
 
@@ -79,6 +84,25 @@ export class Comparisons {
     const { at } = comparison;
     const args = [Math.floor(at), JSON.stringify(comparison), MOST_LISTED, MOST_REMEMBERED];
     await this.#note([this.#key], [...args, at - KEPT_MS, KEPT_MS]);
+  }
+
+  /** Its plan counts as used from now on. */
+  async dismiss(comparison: NotedComparison): Promise<void> {
+    const { at, plan } = comparison;
+    const texts = [comparison, { ...comparison, dismissed: true }].map((one) =>
+      JSON.stringify(one),
+    );
+    const [before = "", after = ""] = texts;
+    await this.#writes([
+      ["ZADD", this.#key, Math.floor(at), after],
+      ["ZREM", this.#key, before],
+      ...(plan === undefined
+        ? []
+        : ([
+            ["HSETNX", this.#keys.plan(plan.id), "state", "cancelled"],
+            ["PEXPIRE", this.#keys.plan(plan.id), KEPT_MS],
+          ] as const)),
+    ]);
   }
 
   /**

@@ -35,7 +35,7 @@ function scheduleFindings(readings: Readings): Finding[] {
 }
 
 /** Kinds that a plan repairs. */
-const REPAIRED = ["missing", "different", "terminated", "ended"] as const;
+const REPAIRED = ["missing", "different", "emptied", "terminated", "ended"] as const;
 
 export interface Differences {
   /** When the comparison ended that has found them, ms. */

@@ -167,12 +167,12 @@ export function knownText({ relations, rows, state }: Status["ledger"]): string 
 }
 
 function reconciledText({ at, reconciliation }: Status): string {
-  const { drift, equal, folder, lastRuns, nextRunAt, tookSeconds } = reconciliation;
+  const { drift, equal, folder, lastRuns, nextRunAt, records } = reconciliation;
   const ago = (time: string) => `${duration(Date.parse(at) - Date.parse(time))} ago`;
   const compared =
     reconciliation.at === null
       ? "never"
-      : `${ago(reconciliation.at)} in ${duration(tookSeconds * 1000)}: ${countsText(drift) || "no difference"} · equal ${equal}`;
+      : `last compared ${localTime(reconciliation.at)}: ${equal} of ${records} equal · ${countsText(drift) || "no difference left"}`;
   return [
     compared,
     ...Object.entries(lastRuns).map(

@@ -104,6 +104,7 @@ export interface Status {
   /** What the last `crmsync reconcile` found, and its plan has not repaired. */
   readonly reconciliation: {
     readonly at: string | null;
+    readonly records: number;
     readonly equal: number;
     readonly drift: Readonly<Record<string, number>>;
     readonly tookSeconds: number;
@@ -251,6 +252,7 @@ function reconciliationOf({
 }: Readings): Status["reconciliation"] {
   return {
     at: reconciliation === undefined ? null : iso(reconciliation.at),
+    records: reconciliation?.records ?? 0,
     equal: reconciliation?.equal ?? 0,
     drift: inOrder(DRIFT_KINDS, reconciliation?.drift ?? {}),
     tookSeconds: Math.round((reconciliation?.tookMs ?? 0) / 1000),

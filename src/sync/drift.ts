@@ -2,6 +2,7 @@
 export const DRIFT = {
   missing: "in the CRM, not at the service",
   different: "their fields differ",
+  emptied: "the CRM has no value in a field that the service has",
   terminated: "terminated at the service, not in the CRM",
   ended: "terminated or deleted in the CRM, active at the service",
   extra: "active at the service, not in the CRM",

@@ -59,7 +59,7 @@ export function carryOver(body: Body, kept: Body, fields: KeptFields): Body {
   return merged;
 }
 
-const hasValue = (value: unknown): boolean =>
+export const hasValue = (value: unknown): boolean =>
   value !== undefined &&
   value !== null &&
   value !== "" &&

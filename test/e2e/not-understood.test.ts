@@ -83,7 +83,7 @@ test("a comparison tells what it left out, and its plan empties none of it", asy
     /left out 11 values .*birthDate 11/,
   );
   const before = total(await sandbox.requests());
-  expect((await reconcile(env, ["--apply", plan])).code).toBe(0);
+  expect((await reconcile(env, ["--apply", plan, "--accept", "birthDate"])).code).toBe(0);
   await waitUntilSettled(daemon);
   const relations = await sandbox.relations();
   expect(relations.get("p0")).toMatchObject({ city: "Köln", birthDate: BORN });

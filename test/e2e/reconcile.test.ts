@@ -28,7 +28,7 @@ const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 
 test("3,000 records of which 2,900 are equal, from an empty ledger, cost 103 requests", async () => {
   await using dir = await tempDir();
-  const all = Array.from({ length: 3000 }, (_, n) => person(n));
+  const all = Array.from({ length: 3000 }, (_, n) => person(n, { city: "Trier" }));
   // 60 are missing at the service, and 40 differ.
   const held = all.slice(60).map((one, n) => (n < 40 ? { ...one, city: "Luxembourg" } : one));
   await using sandbox = await sandboxWith(dir, held);
@@ -52,7 +52,7 @@ test("3,000 records of which 2,900 are equal, from an empty ledger, cost 103 req
   await waitUntilSettled(daemon);
   expect(total(await sandbox.requests())).toBeLessThanOrEqual(103);
   const { file: plan } = found!["plan"] as { file: string };
-  expect(await readFile(plan, "utf8")).not.toMatch(/Muster|Luxembourg/);
+  expect(await readFile(plan, "utf8")).not.toMatch(/Muster|Luxembourg|Trier/);
   expect(await reconcile(env, [file, "--apply", plan])).toMatchObject({
     code: 1,
     err: expect.stringContaining("carried out already") as string,
@@ -74,7 +74,7 @@ test("3,000 records of which 2,900 are equal, from an empty ledger, cost 103 req
   expect(told.out).toMatch(/3000 records, 2900 equal, 60 missing, 40 different\n {2}carried out/);
   const relations = await sandbox.relations();
   expect(relations.size).toBe(3000);
-  expect([...relations.values()].filter(({ city }) => city !== undefined)).toEqual([]);
+  expect([...relations.values()].filter(({ city }) => city !== "Trier")).toEqual([]);
   const actsOf = async (name: string) =>
     (await readFile(trail, "utf8")).split(`"act":"${name}"`).length - 1;
   await waitFor(async () => (await actsOf("reconcile.apply")) === 1, { what: "the act's line" });

@@ -18,7 +18,15 @@ export async function compareAll(
   const found = await compareWithBars(session, snapshot, options);
   const { outlook, plan, stop, summary } = found;
   const planned = plan && { file: shown(plan.file), entries: plan.entries };
-  printComparison(summary, outlook, { stop, planned, ...options, listing: snapshot.listing });
+  const { deployed, mapping } = session;
+  const trial = deployed === undefined ? undefined : { mapping: mapping.name, deployed };
+  printComparison(summary, outlook, {
+    stop,
+    planned,
+    trial,
+    ...options,
+    listing: snapshot.listing,
+  });
   if (stop !== undefined) throw stopped(found, options);
   return plan;
 }
@@ -33,7 +41,8 @@ async function compareWithBars(
   let bytes = 0;
   const onBytes = (more: number) => reading.update((bytes += more), snapshot.scan.bytes);
   try {
-    const view = { ...options, source: "command" as const };
+    const isUnseen = options.apply === true && options.yes === true;
+    const view = { ...options, isUnseen, source: "command" as const };
     return await compareSnapshot(session, { ...snapshot, onBytes }, view, {
       listing({ relations }, expected) {
         reading.stop();

@@ -14,10 +14,12 @@ export interface ReconcileOptions {
   readonly terminateMissing?: true;
   readonly maxTerminate?: number;
   readonly firstLoad?: true;
+  readonly accept?: readonly string[];
   readonly encoding?: Encoding;
   readonly whole?: true;
   readonly report?: string;
   readonly showValues?: true;
   readonly list?: true;
+  readonly forget?: string;
   readonly json?: true;
 }

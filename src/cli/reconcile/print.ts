@@ -2,8 +2,9 @@
 import { styleText } from "node:util";
 import { counted } from "../../ops/counted.ts";
 import type { Outlook } from "../../reconcile/compare-snapshot.ts";
-import { emptiedByMany, emptiedText, type Stop } from "../../reconcile/guards.ts";
+import { acceptText, doubtsOf, type Doubt, type Stop } from "../../reconcile/guards.ts";
 import { WARNING_REASONS } from "../../mapping/mapping.ts";
+import { unreadLines } from "../../mapping/unread-paths.ts";
 import type { CrmListing } from "../../reconcile/open-snapshot.ts";
 import { AGREEING, type Summary } from "../../reconcile/summary.ts";
 import { clockTime } from "../../status/clock-time.ts";
@@ -11,10 +12,13 @@ import { DRIFT, DRIFT_KINDS } from "../../sync/drift.ts";
 
 interface PrintOptions {
   readonly stop: Stop | undefined;
+  /** Set when the mapping is not the daemon's. */
+  readonly trial: { readonly mapping: string; readonly deployed: string } | undefined;
   readonly planned: { readonly file: string; readonly entries: number } | undefined;
   readonly listing: Pick<CrmListing, "crm" | "objects" | "requests"> | undefined;
   readonly json?: true;
   readonly apply?: string | true;
+  readonly accept?: readonly string[];
 }
 
 /** Reasons and fields that are printed, at most; the report has all of them. */
@@ -28,13 +32,14 @@ export function printComparison(summary: Summary, outlook: Outlook, options: Pri
 }
 
 function documentOf(summary: Summary, outlook: Outlook, options: PrintOptions) {
-  const { listing, planned, stop } = options;
+  const { listing, planned, stop, trial } = options;
   const { endsAt, ...rest } = outlook;
   return {
     ...(listing !== undefined && { listing: listedOf(listing) }),
     ...summary,
     ...rest,
     endsAt: endsAt === undefined ? null : new Date(endsAt).toISOString(),
+    trial: trial ?? null,
     plan: planned ?? null,
     stopped: stop ?? null,
   };
@@ -42,11 +47,18 @@ function documentOf(summary: Summary, outlook: Outlook, options: PrintOptions) {
 
 function linesOf(summary: Summary, outlook: Outlook, options: PrintOptions): string[] {
   const { counts, records, relations, active } = summary;
+  const doubts = doubtsOf(summary, options.accept);
   const agreeing = Object.entries(AGREEING) as [keyof typeof AGREEING, string][];
   const width = String(Math.max(...Object.values(counts))).length;
   const row = (count: number, name: string, says: string) =>
     `  ${String(count).padStart(width)}  ${name.padEnd(10)}  ${styleText("dim", says)}`;
+  const { trial } = options;
   return [
+    ...(trial === undefined
+      ? []
+      : [
+          `This is what the mapping ${trial.mapping} would change; the daemon has ${trial.deployed}. Nothing is noted of it.`,
+        ]),
     ...listingLines(options),
     ...skippedLines(summary),
     `${records} records in the snapshot, ${relations} relations at the service (${active} active)`,
@@ -61,8 +73,9 @@ function linesOf(summary: Summary, outlook: Outlook, options: PrintOptions): str
     "",
     ...unusableLines(summary),
     ...leftOutLines(summary),
-    ...emptiedLines(summary),
-    ...outlookLines(outlook, options),
+    ...unreadLines(summary.unread, MOST_PRINTED).map((line) => `! ${line}`),
+    ...doubts.map(({ says }) => `! ${capital(says)}.`),
+    ...outlookLines(outlook, doubts, options),
   ];
 }
 
@@ -98,15 +111,19 @@ function skippedLines({ encoding, repeated, skipped }: Summary): string[] {
   ];
 }
 
-function detailsOf({ fields, reasons }: Summary): string[] {
-  const differing = Object.entries(fields)
-    .slice(0, MOST_PRINTED)
-    .map(([field, count]) => `${field} ${count}`);
+function detailsOf({ emptied, fields, reasons }: Summary): string[] {
+  const named = (counts: Readonly<Record<string, number>>) => {
+    const all = Object.entries(counts).slice(0, MOST_PRINTED);
+    return all.map(([field, count]) => `${field} ${count}`).join(", ");
+  };
+  const [changes, losses] = [named(fields), named(emptied)];
   const why = reasons.slice(0, MOST_PRINTED).map(({ field, rule, count }) => {
     return `  ${count}  ${field || "the event"} ${rule}`;
   });
   return [
-    ...(differing.length > 0 ? ["", `fields that differ: ${differing.join(", ")}`] : []),
+    ...(changes || losses ? [""] : []),
+    ...(losses ? [`fields that would be emptied: ${losses}`] : []),
+    ...(changes ? [`fields that change: ${changes}`] : []),
     ...(why.length > 0 ? ["", "records that cannot be used:", ...why] : []),
   ];
 }
@@ -132,16 +149,13 @@ function leftOutLines({ leftOut }: Summary): string[] {
   ];
 }
 
-/** The person decides; without one, a guard stops it. */
-function emptiedLines(summary: Summary): string[] {
-  const emptied = emptiedByMany(summary);
-  if (emptied.length === 0) return [];
-  return [
-    `! No record of the snapshot has ${emptiedText(emptied)}: the plan empties it there. Has the export lost a column?`,
-  ];
-}
+const capital = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
-function outlookLines(outlook: Outlook, { apply, planned, stop }: PrintOptions): string[] {
+function outlookLines(
+  outlook: Outlook,
+  doubts: readonly Doubt[],
+  { apply, planned, stop, trial }: PrintOptions,
+): string[] {
   const { spent, requests, terminations, held, remaining, limit, endsAt } = outlook;
   const quota = `${counted(spent, "request")} spent; ${remaining} of ${limit} left in this hour`;
   if (requests === 0) return [`nothing to do. ${quota}`];
@@ -156,7 +170,9 @@ function outlookLines(outlook: Outlook, { apply, planned, stop }: PrintOptions):
   if (stop === undefined && planned !== undefined) {
     lines.push(`plan of ${counted(planned.entries, "change")}: ${planned.file}`);
     if (apply === undefined) {
-      lines.push(`to carry it out: crmsync reconcile --apply ${planned.file}`);
+      const accept = doubts.length === 0 ? "" : ` ${acceptText(doubts)}`;
+      const first = trial === undefined ? "" : "start the daemon with this mapping, then ";
+      lines.push(`to carry it out: ${first}crmsync reconcile --apply ${planned.file}${accept}`);
     }
   }
   return lines;

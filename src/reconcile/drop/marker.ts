@@ -13,6 +13,7 @@ export interface MarkerOptions {
   readonly object?: string;
   readonly idFrom?: string;
   readonly encoding?: Encoding;
+  readonly accept?: readonly string[];
 }
 
 export const isMarker = (name: string): boolean => name.endsWith(END);
@@ -26,11 +27,11 @@ export const markersOf = (name: string): readonly string[] => [
 export const isOutdated = (marker: Traits, file: Traits): boolean => marker.ctimeMs < file.ctimeMs;
 
 /** Other lines, a checksum for instance, are meant for other programs and ignored. */
-const LINE = /^\s*(as-of|object|id-from|encoding)\s*[:=]\s*(.*?)\s*$/i;
+const LINE = /^\s*(as-of|object|id-from|encoding|accept)\s*[:=]\s*(.*?)\s*$/i;
 
 /** @throws UserError for a value that cannot be used. */
 export function parseMarker(name: string, text: string): MarkerOptions {
-  const options: { asOf?: number; object?: string; idFrom?: string; encoding?: Encoding } = {};
+  const options: { -readonly [Name in keyof MarkerOptions]: MarkerOptions[Name] } = {};
   for (const line of text.split(/\r?\n/)) {
     const [, key = "", value = ""] = LINE.exec(line) ?? [];
     if (key === "") continue;
@@ -50,6 +51,9 @@ export function parseMarker(name: string, text: string): MarkerOptions {
         options.encoding = encoding;
         break;
       }
+      case "accept":
+        options.accept = value.split(",").map((field) => field.trim());
+        break;
       case "object":
         options.object = value;
         break;

@@ -15,6 +15,7 @@ const taskSchema = z.object({
   object: z.string().optional(),
   idFrom: z.string().optional(),
   encoding: z.enum(ENCODINGS).optional(),
+  accept: z.array(z.string()).readonly().optional(),
   /** Why its marker cannot be used. */
   problem: z.string().optional(),
   /** Runs that were begun and gave no answer. */

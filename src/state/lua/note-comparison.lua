@@ -13,7 +13,7 @@ local ofAnyKind, ofAll, seen = tonumber(ARGV[3]), tonumber(ARGV[4]), {}
 for place, text in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, -1)) do
   local one = cjson.decode(text)
   local kind = one.kind or one.crm or ''
-  local isNewest = not one.stop and not seen[kind]
+  local isNewest = not one.stop and not one.dismissed and not seen[kind]
   if isNewest then seen[kind] = true end
   if place > ofAll or place > ofAnyKind and not isNewest then redis.call('ZREM', KEYS[1], text) end
 end

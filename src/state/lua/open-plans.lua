@@ -11,7 +11,7 @@ for _, text in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, -1)) do
   local kind = one.kind or one.crm or ''
   -- A file does not tell of which CRM it is.
   local isCovered = one.crm and whole[one.crm] or not one.crm and next(whole)
-  if not one.stop and not seen[kind] and not isCovered then
+  if not one.stop and not one.dismissed and not seen[kind] and not isCovered then
     seen[kind] = true
     local key = one.plan and ARGV[1] .. one.plan.id
     if key and redis.call('HGET', key, 'state') ~= 'running' then

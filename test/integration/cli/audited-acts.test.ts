@@ -2,10 +2,15 @@
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { beforeEach, expect, inject, test } from "vitest";
+import { forgetComparison } from "../../../src/cli/reconcile/forget.ts";
 import { readConfig } from "../../../src/config.ts";
 import { dropHeld, releaseHeld } from "../../../src/held/decide.ts";
+import { clockTime } from "../../../src/status/clock-time.ts";
+import { takeReadings } from "../../../src/status/readings.ts";
+import { reconcileFindings } from "../../../src/status/reconcile-findings.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
+import { NO_DRIFT } from "../../../src/sync/drift.ts";
 import { startSandbox } from "../../support/crmsync.ts";
 import { hold } from "../../support/hold.ts";
 import { personEvent } from "../../support/person-event.ts";
@@ -69,6 +74,37 @@ test("who has made a report with values of persons", async () => {
   expect(await actsOf(["reconcile", "-", ...report, "--show-values"], snapshot)).toMatchObject([
     { act: "reconcile.show" },
   ]);
+});
+
+test("who has dismissed a comparison: its differences are told no more, and those before it are", async () => {
+  const note = async (id: string, at: number, different: number) => {
+    const found = { at, tookMs: 1, records: 9, equal: 9 - different };
+    const plan = { id, entries: different, requests: different, host: "h" };
+    const drift = { different };
+    await stores.comparisons.note({ ...found, source: "command", kind: "a", drift, plan });
+    await stores.reconciliations.keep({ ...found, planId: id, drift: { ...NO_DRIFT, ...drift } });
+  };
+  const now = Date.now();
+  await note("before", now - 1000, 2);
+  await note("trial", now, 5);
+  const says = async () => reconcileFindings(await takeReadings(stores)).map((one) => one.says);
+  expect(await says()).toEqual([expect.stringMatching(/^5 relations differ/)]);
+  expect(await actsOf(["reconcile", "--forget", "trial"])).toMatchObject([
+    { act: "reconcile.forget", plan: "trial" },
+  ]);
+  expect(await says()).toEqual([expect.stringMatching(/^2 relations differ/)]);
+  expect(await stores.comparisons.last(now)).toMatchObject([
+    { dismissed: true },
+    { at: now - 1000 },
+  ]);
+  expect(await stores.reconciliations.progress("trial")).toMatchObject({ state: "cancelled" });
+  await forgetComparison(stores, clockTime(now - 1000));
+  expect(await says()).toEqual([]);
+  await expect(forgetComparison(stores, "other")).rejects.toThrow("none of the last comparisons");
+  const begun = { id: "later", state: "running", done: 1, entries: 5, requests: 5 } as const;
+  await note("later", now + 1, 5);
+  await stores.reconciliations.note({ ...begun, repaired: {} });
+  await expect(forgetComparison(stores, "later")).rejects.toThrow("crmsync bulk cancel");
 });
 
 test("of two operators who decide on one held termination, the one who did it", async () => {

@@ -138,7 +138,7 @@ test("the end of a comparison is notified, with counts only", async () => {
   await runtime.inbox.queue.pause();
   await arrived(receiver, 1);
   const none = { missing: 0, different: 0, terminated: 0, ended: 0, extra: 0, invalid: 0 };
-  const drift = { ...none, unmappable: 0, duplicate: 0, missing: 5 };
+  const drift = { ...none, emptied: 0, unmappable: 0, duplicate: 0, missing: 5 };
   // One more has ended between two looks: only the list has it.
   const at = Date.now();
   const found = { tookMs: 9, source: "folder", records: 2, equal: 2, drift: {} } as const;

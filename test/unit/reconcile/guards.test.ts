@@ -24,11 +24,16 @@ const SUMMARY: Summary = {
   lacking: 0,
   counts: COUNTS,
   fields: {},
-  emptied: [],
+  emptied: {},
+  emptiedEverywhere: [],
+  unread: [],
+  notCarried: {},
   reasons: [],
   leftOut: [],
   understood: {},
 };
+
+const EMAIL = { field: "email", variant: "Person", of: 1000 } as const;
 
 type Changes = Partial<Omit<Summary, "counts">> & { counts?: Partial<typeof COUNTS> };
 
@@ -68,21 +73,45 @@ test.for([
   ],
   [
     "a field that no record has, and nobody looks at the plan",
-    { emptied: [{ field: "email", variant: "Person" as const, relations: 21 }] },
+    { emptiedEverywhere: [{ ...EMAIL, relations: 21 }] },
     { ...NO_LEAVE, isUnseen: true },
     "emptied",
   ],
   [
     "a field that no record has, at some relations",
-    { emptied: [{ field: "email", variant: "Person" as const, relations: 20 }] },
+    { emptiedEverywhere: [{ ...EMAIL, relations: 20 }] },
     { ...NO_LEAVE, isUnseen: true },
     undefined,
   ],
   [
     "a field that no record has, and a person looks at the plan",
-    { emptied: [{ field: "email", variant: "Person" as const, relations: 900 }] },
+    { emptiedEverywhere: [{ ...EMAIL, relations: 900 }] },
     NO_LEAVE,
     undefined,
+  ],
+  [
+    "a field that half of a few records lose, and nobody looks at the plan",
+    { emptiedEverywhere: [{ ...EMAIL, relations: 2, of: 4 }] },
+    { ...NO_LEAVE, isUnseen: true },
+    "emptied",
+  ],
+  [
+    "a field that the one record of a snapshot loses",
+    { emptiedEverywhere: [{ ...EMAIL, relations: 1, of: 1 }] },
+    { ...NO_LEAVE, isUnseen: true },
+    undefined,
+  ],
+  [
+    "a field that a person has accepted as lacking",
+    { notCarried: { city: 200 }, emptiedEverywhere: [{ ...EMAIL, relations: 900 }] },
+    { ...NO_LEAVE, isUnseen: true, accept: ["email", "city"] },
+    undefined,
+  ],
+  [
+    "a field that the snapshot does not carry, at one relation",
+    { notCarried: { city: 1 } },
+    { ...NO_LEAVE, isUnseen: true },
+    "not_carried",
   ],
   [
     "one that is known to a small service, and nobody looks at the plan",

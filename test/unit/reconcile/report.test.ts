@@ -15,12 +15,12 @@ test("A report in CSV has no cell that a spreadsheet takes for a formula", async
   await writeReport(file, work, undefined);
   work.remove();
   expect((await readFile(file, "utf8")).split("\r\n")).toEqual([
-    "crmCode,kind,place,fields,problems,values",
-    "'-4711,extra,,,,",
-    "4711,extra,,,,",
-    "'=1+1,extra,,,,",
-    `"'@SUM(""a"")",extra,,,,`,
-    "a-b,extra,,,,",
+    "crmCode,kind,place,fields,problems,values,emptied",
+    "'-4711,extra,,,,,",
+    "4711,extra,,,,,",
+    "'=1+1,extra,,,,,",
+    `"'@SUM(""a"")",extra,,,,,`,
+    "a-b,extra,,,,,",
     "",
   ]);
 });

@@ -3,6 +3,7 @@ import { IDLE } from "../../../deploy/metrics-reference.ts";
 import { readConfig } from "../../../src/config.ts";
 import { statusLines } from "../../../src/status/status-text.ts";
 import { statusOf } from "../../../src/status/status.ts";
+import { NO_DRIFT } from "../../../src/sync/drift.ts";
 
 const NOW = Date.parse("2026-11-25T12:00:00Z");
 
@@ -14,6 +15,16 @@ it("a scheduled run that is due is not called the next one", () => {
   };
   expect(reconciled(NOW + 60_000)).toMatch(/ · next /);
   expect(reconciled(NOW - 60_000)).toMatch(/ · due since /);
+});
+
+it("the last comparison tells when it was, and how many of how many are equal", () => {
+  const at = Date.parse("2026-11-22T14:17:00Z");
+  const found = { at, tookMs: 1, records: 60, equal: 54, drift: { ...NO_DRIFT, emptied: 6 } };
+  const status = statusOf({ ...IDLE, now: NOW, reconciliation: found }, readConfig({}), "1");
+  const view = { paint: (_: string, text: string) => text, bars: false, peak: undefined };
+  expect(statusLines(status, view)).toContainEqual(
+    expect.stringMatching(/last compared .*14:17.*: 54 of 60 equal · emptied 6/),
+  );
 });
 
 it("pacing, denial and ledger are shown while they are unusual", () => {
