@@ -77,6 +77,7 @@ export const IDLE: Readings = {
   feeding: undefined,
   isFeeding: false,
   bulkPause: undefined,
+  crmChecks: {},
   fetchFailures: [],
   fallback: false,
   wentBackwardsAt: undefined,

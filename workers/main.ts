@@ -11,6 +11,7 @@ import type { StateVersionError } from "../src/state/state-version.ts";
 import { startAuditing } from "./audit.ts";
 import { keepClock } from "./clock.ts";
 import { expireReconcileFiles } from "./expire-reconcile-files.ts";
+import { keepCrmsChecked } from "./crm-checks.ts";
 import { startFetch } from "./fetch.ts";
 import { startHeartbeat } from "./heartbeat.ts";
 import { serveHttp, type HttpAddresses } from "./http.ts";
@@ -74,7 +75,10 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   );
   shutdown.closes("sweep", startSweep(runtime));
   // Ends late: a slow CRM must not keep requests to the service from being settled.
-  if (roles.has("intake")) shutdown.closes("fetch", startFetch(runtime));
+  if (roles.has("intake")) {
+    shutdown.closes("fetch", startFetch(runtime));
+    shutdown.closes("checks of the CRMs", keepCrmsChecked(runtime));
+  }
   const service = roles.has("sync") ? options.service : undefined;
   shutdown.closes("heartbeat", startHeartbeat(runtime, roles, service));
   shutdown.closes("redis file", rewriteAof(runtime));

@@ -7,6 +7,12 @@ import { isObject, parseFromCrm } from "./json-value.ts";
 import type { ApiResult, NotRead, RecordApi } from "./record-reader.ts";
 
 export interface CrmApi extends Omit<RecordApi, "setting"> {
+  /** @param content sent as JSON */
+  post(
+    url: string,
+    headers: Readonly<Record<string, string>>,
+    content: unknown,
+  ): Promise<ApiResult>;
   close(): Promise<void>;
 }
 
@@ -20,7 +26,12 @@ export interface CrmApiOptions {
   /** Ends requests under way. */
   readonly signal?: AbortSignal;
   readonly proxy: AgentOptions["proxy"];
+  /** A body that is a list becomes `{ list }`, instead of a failure. */
+  readonly wrapsLists?: true;
 }
+
+/** The reason for an answer that is JSON, but not an object. */
+export const NO_OBJECT = "not a JSON object";
 
 const MIB = 1024 * 1024;
 const MAX_RECORD_BYTES = 4 * MIB;
@@ -100,6 +111,16 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
     return result;
   }
 
+  async function post(
+    url: string,
+    headers: Readonly<Record<string, string>>,
+    content: unknown,
+  ): Promise<ApiResult> {
+    const body = JSON.stringify(content);
+    const sent = { ...ACCEPTED, "content-type": "application/json", ...headers };
+    return classify(await exchange(url, { method: "POST", headers: sent, body }));
+  }
+
   /** The token may have been revoked: a new one is requested next time. */
   function forgetTokenIn({ authorization }: Readonly<Record<string, string>>): void {
     for (const [key, { answer }] of tokens) {
@@ -128,7 +149,7 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
     return found.answer;
   }
 
-  return { get, token, close: () => agent.destroy() };
+  return { get, post, token, close: () => agent.destroy() };
 }
 
 /** What the token endpoint has answered, and until when it is not asked again, ms. */
@@ -162,7 +183,7 @@ function tokenIn(result: ApiResult): TokenAnswer {
 
 async function send(
   agent: Dispatcher,
-  { timeoutMs, maxBytes = MAX_RECORD_BYTES, signal }: CrmApiOptions,
+  { timeoutMs, maxBytes = MAX_RECORD_BYTES, signal, wrapsLists }: CrmApiOptions,
   url: string,
   request: ApiRequest,
 ): Promise<ApiResponse | NoResponse> {
@@ -185,7 +206,10 @@ async function send(
     const bytes = Buffer.concat(chunks);
     if (!isUtf8(bytes)) return { failure: "a response that is not UTF-8" };
     const text = bytes.toString("utf8");
-    return { status: response.statusCode, headers: response.headers, body: parse(text) };
+    const { headers, statusCode: status } = response;
+    const body = parse(text);
+    const isWrapped = wrapsLists === true && status === 200 && Array.isArray(body);
+    return { status, headers, body: isWrapped ? { list: body as unknown[] } : body };
   } catch (error) {
     const { code, name } = error as { code?: string; name?: string };
     if (name === "TimeoutError") return { failure: `no response within ${timeoutMs / 1000} s` };
@@ -200,7 +224,7 @@ function classify(response: ApiResponse | NoResponse): ApiResult {
     if (isDeeperThan(MAX_DEPTH, body)) return { kind: "unavailable", reason: "nested too deep" };
     return isObject(body)
       ? { kind: "found", body, headers }
-      : { kind: "unavailable", reason: "not a JSON object" };
+      : { kind: "unavailable", reason: NO_OBJECT };
   }
   const code = codeOf(body);
   if (status === 404 || status === 410) {

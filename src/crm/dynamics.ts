@@ -153,7 +153,9 @@ function withAnnotations(record: Json, fields: ReadonlySet<string>): Json {
 
 const ROWS_A_PAGE = 1000;
 
-async function accessTo(api: RecordApi): Promise<{ headers: Record<string, string> } | NotRead> {
+export async function accessTo(
+  api: RecordApi,
+): Promise<{ headers: Record<string, string> } | NotRead> {
   const login = addressOf(
     api.setting("DYNAMICS_LOGIN_URL"),
     "",
@@ -194,7 +196,7 @@ async function pageOf(api: RecordApi, url: string, key: string) {
   return typeof next === "string" ? { ...page, next } : next;
 }
 
-const baseOf = (api: RecordApi): string => api.setting("DYNAMICS_URL").replace(/\/+$/, "");
+export const baseOf = (api: RecordApi): string => api.setting("DYNAMICS_URL").replace(/\/+$/, "");
 
 /** The address of a table, by the entity set name that Dataverse forms by default. */
 const setAddress = (api: RecordApi, table: string): string =>

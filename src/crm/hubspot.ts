@@ -14,7 +14,7 @@ import { eventsOfEach, jsonOf, listOf, required, WebhookBodyError } from "./webh
 const TOLERANCE_MS = 300_000;
 
 /** Objects of the generic subscriptions (`object.*`), by type id, as the other subscriptions call them. */
-const OBJECTS: ReadonlyMap<string, string> = new Map([
+export const OBJECTS: ReadonlyMap<string, string> = new Map([
   ["0-1", "contact"],
   ["0-2", "company"],
   ["0-3", "deal"],

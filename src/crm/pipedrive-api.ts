@@ -13,7 +13,7 @@ import {
 } from "./record-reader.ts";
 
 /** The API knows a custom field by a hash. */
-const CUSTOM_FIELD = /^[0-9a-f]{40}$/;
+export const CUSTOM_FIELD = /^[0-9a-f]{40}$/;
 
 const NEEDS = ["PIPEDRIVE_API_URL", "PIPEDRIVE_API_TOKEN"];
 
@@ -71,7 +71,7 @@ const MOST_FIELD_PAGES = 20;
 const FIELDS_KEPT_MS = 300_000;
 
 /** The type of each custom field of an object, if any of them is read. */
-async function typesOf(
+export async function typesOf(
   api: RecordApi,
   object: string,
   fields: ReadonlySet<string>,
@@ -89,7 +89,7 @@ async function typesOf(
   return { kind: "not_a_list", reason: `the list of fields of ${object} does not end` };
 }
 
-async function list(
+export async function list(
   api: RecordApi,
   name: string,
   idField: string,
@@ -111,7 +111,9 @@ async function list(
   );
 }
 
-const headersOf = (api: RecordApi) => ({ "x-api-token": api.setting("PIPEDRIVE_API_TOKEN") });
+export const headersOf = (api: RecordApi) => ({
+  "x-api-token": api.setting("PIPEDRIVE_API_TOKEN"),
+});
 
 /** A record as a webhook has it. */
 function asSent(record: Json, types: ReadonlyMap<string, string>): Json {

@@ -45,7 +45,7 @@ const NOT_FOUND = "NOT_FOUND";
 /** Version of the REST API; Salesforce supports each for years. */
 const API_VERSION = "v62.0";
 
-const DATA = `/services/data/${API_VERSION}`;
+export const DATA = `/services/data/${API_VERSION}`;
 
 /** Numbers are padded to these lengths, so that they compare as text. */
 const COMMIT_DIGITS = 20;
@@ -133,7 +133,9 @@ export const salesforce: CrmConnector = {
   },
 };
 
-async function accessTo(api: RecordApi): Promise<{ headers: Record<string, string> } | NotRead> {
+export async function accessTo(
+  api: RecordApi,
+): Promise<{ headers: Record<string, string> } | NotRead> {
   const token = await api.token(
     addressOf(api.setting("SALESFORCE_URL"), "/services/oauth2/token"),
     {

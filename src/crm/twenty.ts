@@ -129,7 +129,7 @@ const pageOf = (result: ApiResult, object: string) =>
     return { list, total, next: hasNextPage ? (endCursor ?? "") : undefined };
   });
 
-const PLURALS: Readonly<Record<string, string>> = { person: "people" };
+export const PLURALS: Readonly<Record<string, string>> = { person: "people" };
 
 function eventOf(
   type: WebhookEvent["type"],

@@ -4,12 +4,13 @@
  */
 import type { Config } from "../config.ts";
 import { connectOnce, redisTarget, redisUrlOf } from "../ops/connect-redis.ts";
-import { within } from "../ops/deadline.ts";
+import { TooLate, within } from "../ops/deadline.ts";
 import { openPrimaries } from "../ops/open-redis.ts";
 import { redisTrouble } from "../ops/redis-trouble.ts";
 import { REDIS_DEADLINE_MS, takeReadings } from "../status/readings.ts";
 import { openStores, type Stores } from "../status/stores.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
+import { checkCrms } from "./crm.ts";
 import { clockAhead } from "./clock.ts";
 import { checkConfiguration } from "./configuration.ts";
 import { checkEncryption } from "./encryption.ts";
@@ -22,10 +23,16 @@ import { checkStateVersion } from "./state-version.ts";
 /** A slow Redis may need that long for a permit, ms. */
 const LIMIT_MS = 15_000;
 
+/** CRMs may be slow: each is asked a few times, one after the other. */
+const CRM_LIMIT_MS = 45_000;
+
 const NO_NETWORK: NetworkChecks = { checks: [], isNameKnown: true };
 
 /** @returns the checks in groups, in their order; each group ends by itself. */
-export function checkAll(config: Config): readonly Promise<readonly Check[]>[] {
+export function checkAll(
+  config: Config,
+  acceptTypes = false,
+): readonly Promise<readonly Check[]>[] {
   const { SERVICE_BASE_URL: baseUrl } = config;
   const network =
     baseUrl === undefined ? Promise.resolve(NO_NETWORK) : checkNetwork(config, baseUrl);
@@ -34,14 +41,17 @@ export function checkAll(config: Config): readonly Promise<readonly Check[]>[] {
   const service = Promise.all([stores, network]).then(([opened, { isNameKnown }]) =>
     isCheck(opened) ? [] : checkServiceIfPossible(config, opened, isNameKnown),
   );
+  const crms = stores.then((opened) =>
+    isCheck(opened) ? [] : checkCrmsIfPossible(opened, acceptTypes),
+  );
   // The connection is closed by the last one that uses it.
-  void Promise.allSettled([stores, shared, service]).then(async ([opened]) => {
+  void Promise.allSettled([stores, shared, service, crms]).then(async ([opened]) => {
     if (opened.status === "rejected" || isCheck(opened.value)) return;
     // A queue that is not connected yet waits for Redis when it is closed.
     opened.value.redis.disconnect();
     await opened.value.close();
   });
-  return [checkConfiguration(config), network.then(({ checks }) => checks), shared, service];
+  return [checkConfiguration(config), network.then(({ checks }) => checks), shared, service, crms];
 }
 
 const isCheck = (opened: Stores | Check): opened is Check => "result" in opened;
@@ -101,6 +111,12 @@ async function otherPrefixesInTime(stores: Stores): Promise<readonly Check[]> {
     for (const node of nodes) node.disconnect();
   }
 }
+
+const checkCrmsIfPossible = (stores: Stores, acceptTypes: boolean): Promise<readonly Check[]> =>
+  within(CRM_LIMIT_MS, checkCrms(stores, acceptTypes)).catch((error: unknown) => {
+    const says = error instanceof TooLate ? error.message : redisTrouble(error).says;
+    return [warn("crms", `not checked: ${says}`, "Run it again.")];
+  });
 
 async function checkServiceIfPossible(
   config: Config,

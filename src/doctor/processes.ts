@@ -14,9 +14,13 @@ import {
   tokenDoubtsIn,
   unusableFindings,
 } from "../status/secret-findings.ts";
+import { stopsIn, type StopReason } from "../status/stops.ts";
 import type { Stores } from "../status/stores.ts";
 import { checkAuditTrails } from "./audit.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
+
+/** Stops that no other line tells. A denial is none of them: the doctor asks the service itself. */
+const STOPS: ReadonlySet<StopReason | undefined> = new Set(["unavailable", "throttled"] as const);
 
 export function checkProcesses(readings: Readings): Check[] {
   const { deadLetters, fetchFailures, limited, paused, processes, warmUp } = readings;
@@ -29,6 +33,9 @@ export function checkProcesses(readings: Readings): Check[] {
           "See the lines about Redis; run it again after that.",
         )
       : checkRoles(readings),
+    ...stopsIn(readings)
+      .filter(({ reason }) => STOPS.has(reason))
+      .map(({ runbook, says }) => fail("sending", says, `See docs/runbook.md#${runbook}.`)),
     ...checkAuditTrails(readings),
     ...processFindings(readings).map(warnOf("process")),
     ...unusableFindings(readings).map(warnOf("secret")),

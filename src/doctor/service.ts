@@ -9,6 +9,7 @@ import { unlistedConstants } from "../mapping/unlisted-constants.ts";
 import { tokenName } from "../state/known-service.ts";
 import { sumOf } from "../state/outcomes.ts";
 import { pingOf, REDIS_DEADLINE_MS } from "../status/readings.ts";
+import { tokenDoubtsIn } from "../status/secret-findings.ts";
 import { medianOf } from "../status/slowness.ts";
 import type { Stores } from "../status/stores.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
@@ -156,13 +157,17 @@ function checksOf(reply: SchemaReply): Check[] {
   }
 }
 
-/** A line only for a token that the daemon has not met: it checks that one before it sends. */
+/**
+ * A line only for a token that no daemon has met: it checks that one before it sends, and says itself what is
+ * wrong with it.
+ */
 async function checkTenant(
-  { knownService }: Stores,
+  { heartbeats, knownService }: Stores,
   token: string,
   { kind }: SchemaReply,
 ): Promise<Check[]> {
   if (kind !== "schema" || (await knownService.hasToken(tokenName(token))) !== false) return [];
+  if (tokenDoubtsIn({ processes: await heartbeats.running() }).length > 0) return [];
   return [
     warn(
       "tenant",

@@ -118,6 +118,8 @@ export const LOG_EVENTS = {
     "A CRM did not return a record; it is tried again.",
     "`crm` names it, `outcome` and `why` the reason.",
   ],
+  "crm.not_checked":
+    "Whether the CRMs are as the mapping needs them could not be checked; that is tried again.",
   "fetch.missing":
     "A CRM says that a record does not exist, or may not be seen. Its event ends here.",
   "fetch.foreign_job":

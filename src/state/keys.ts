@@ -119,6 +119,10 @@ export interface Keys {
   readonly keyring: string;
   /** The mapping's kept fields by variant, as JSON: what fingerprints leave out (kept-fields.ts). */
   readonly keptFields: string;
+  /** What the last check of each CRM found (crm-checks.ts), as JSON. */
+  readonly crmChecks: string;
+  /** Set while one process checks the CRMs. */
+  readonly crmChecking: string;
   /** Set while one process seals everything again with the present key. */
   readonly resealing: string;
   /** What the last pass of sealing again found, as JSON; absent when nothing was left to seal. */
@@ -236,6 +240,8 @@ export function keysOf(prefix: string): Keys {
     thinEvents: `${prefix}:thin-events`,
     keyring: `${prefix}:keyring`,
     keptFields: `${prefix}:kept-fields`,
+    crmChecks: `${prefix}:crm-checks`,
+    crmChecking: `${prefix}:crm-checks:checking`,
     resealing: `${prefix}:keyring:resealing`,
     resealed: `${prefix}:keyring:resealed`,
     auditActs: `${prefix}:audit:acts`,

@@ -19,6 +19,7 @@ import { waitingIn } from "./backlog.ts";
 import { rejectionFindings, retryFindings, slownessFindings } from "./change-findings.ts";
 import { bulkFindings } from "./bulk.ts";
 import { clockTime } from "./clock-time.ts";
+import { crmFindings } from "./crm-findings.ts";
 import { duration } from "./duration.ts";
 import { emptiedFindings } from "./emptied-findings.ts";
 import { fetchFindings } from "./fetch-findings.ts";
@@ -98,6 +99,7 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
   return [
     ...stops,
     ...rejectionFindings(rejectionsIn(minutes, now, context.hourMs)),
+    ...crmFindings(readings),
     ...processFindings(readings),
     ...emptiedFindings(readings),
     ...terminationFindings(readings),

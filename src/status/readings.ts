@@ -21,6 +21,7 @@ import {
   type ReconcileRun,
   type RunSource,
 } from "../state/reconcile-runs.ts";
+import type { CrmChecksByName } from "../state/crm-checks.ts";
 import type { NotedComparison } from "../state/comparisons.ts";
 import type { FetchFailure } from "../state/thin-events.ts";
 import type { FeedingPlan, Reconciliation } from "../state/reconciliations.ts";
@@ -107,6 +108,8 @@ export interface Readings {
   readonly paused: readonly string[];
   /** Queues that somebody has limited through BullMQ, each with its limits. */
   readonly limited: readonly string[];
+  /** What the last check of each CRM found. */
+  readonly crmChecks: CrmChecksByName;
   /** CRMs that do not return records: how many, and why, of the record that is tried next. */
   readonly fetchFailures: readonly FetchFailure[];
   /** Whether pacing is steady although it was not configured so. */
@@ -241,6 +244,7 @@ function readAll(stores: Stores, redis: Redis) {
     outage: stores.outage.reading(),
     warmUp: stores.ledger.warmUpReading(),
     ledgerRows: stores.ledger.sizeReading(),
+    crmChecks: stores.crmChecks.reading(),
     fetchFailures: thinEvents.failures(),
     all: stores.heartbeats.all(),
     wentBackwardsAt: stores.stateAge.wentBackwardsAt(),

@@ -30,6 +30,7 @@ import { StoredKeptFields } from "../state/kept-fields.ts";
 import { KnownService } from "../state/known-service.ts";
 import { Resealing } from "../state/reseal.ts";
 import { ReconcileRuns } from "../state/reconcile-runs.ts";
+import { CrmChecks } from "../state/crm-checks.ts";
 import { Comparisons } from "../state/comparisons.ts";
 import { Reconciliations } from "../state/reconciliations.ts";
 import { Sealing } from "../state/sealing.ts";
@@ -101,6 +102,7 @@ export interface Stores {
   readonly knownService: KnownService;
   readonly reconciliations: Reconciliations;
   readonly comparisons: Comparisons;
+  readonly crmChecks: CrmChecks;
   readonly reconcileRuns: ReconcileRuns;
   readonly notifications: Notifications;
   readonly auditActs: AuditActs;
@@ -185,6 +187,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     endedSessions: new EndedSessions(redis, keys),
     reconciliations: new Reconciliations(redis, keys),
     comparisons: new Comparisons(redis, keys),
+    crmChecks: new CrmChecks(redis, keys),
     reconcileRuns: new ReconcileRuns(redis, keys),
     notifications: new Notifications(redis, keys, config.QUOTA_HOUR_MS),
     quotaState: quotaReading(quotaLimits(config)),

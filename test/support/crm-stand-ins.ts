@@ -1,6 +1,7 @@
 /** Stand-ins for the CRMs' APIs, as each documents its own: address, credentials, responses. */
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import { DESCRIPTIONS, type CrmDescription } from "./crm-descriptions.ts";
 import { LISTS, type CrmList } from "./crm-lists.ts";
 import { fixtureText } from "./fixtures.ts";
 
@@ -151,6 +152,8 @@ export interface StandIn extends AsyncDisposable {
   readonly url: string;
   /** What it lists; the reads of single records by `path` are apart. */
   readonly list: CrmList;
+  /** How it describes itself; such requests are not counted, and get no faults. */
+  readonly description: CrmDescription;
   /** Requests for records, including those that failed; token requests are counted apart. */
   readonly reads: IncomingMessage[];
   tokens: number;
@@ -165,6 +168,8 @@ export interface StandIn extends AsyncDisposable {
 /** Responds as the CRM does; wrong credentials get 401. */
 export async function standInFor(crm: CrmApiCase | CrmAccess): Promise<StandIn> {
   const [headerName, headerValue] = crm.header;
+  /** Those that it has issued, and one for CRMs without tokens. */
+  const tokens = [""];
   const server = createServer((request, response) => {
     const body: Buffer[] = [];
     const end = ({ status, headers = {}, body = "" }: Fault) => {
@@ -184,16 +189,28 @@ export async function standInFor(crm: CrmApiCase | CrmAccess): Promise<StandIn> 
         const given = Object.fromEntries(new URLSearchParams(Buffer.concat(body).toString()));
         const wanted = { grant_type: "client_credentials", ...crm.oauth.form(standIn.url) };
         const isValid = Object.entries(wanted).every(([name, value]) => given[name] === value);
+        tokens.push(`token-${standIn.tokens}`);
         return end(
           isValid
             ? { status: 200, body: `{"access_token":"token-${standIn.tokens}","expires_in":3599}` }
             : { status: 401, body: '{"error":"invalid_client","error_description":"…"}' },
         );
       }
+      const { method = "" } = request;
+      const asked = { method, path, query };
+      const isListed = (object: string) => standIn.list.records.has(object);
+      const described = DESCRIPTIONS[crm.name]?.(asked, standIn.description, isListed);
+      if (described !== undefined) {
+        const given = String(request.headers[headerName]);
+        const isKnown = tokens.some((token) => given === headerValue(token));
+        return isKnown
+          ? end({ status: described.status, body: JSON.stringify(described.body) })
+          : end({ status: 401, body: crm.unauthorized });
+      }
       standIn.reads.push(request);
       const fault = standIn.faults.shift();
       if (fault !== undefined) return end(fault);
-      if (request.headers[headerName] !== headerValue(`token-${standIn.tokens}`)) {
+      if (!tokens.some((token) => request.headers[headerName] === headerValue(token))) {
         return end({ status: 401, body: crm.unauthorized });
       }
       const { headers } = request;
@@ -215,6 +232,7 @@ export async function standInFor(crm: CrmApiCase | CrmAccess): Promise<StandIn> 
       pageSize: 1000,
       lies: {},
     },
+    description: { fields: new Map(), webhooks: undefined, url: "", forbidden: new Set() },
     reads: [],
     tokens: 0,
     faults: [],

@@ -58,6 +58,14 @@ const RULES: Rules = {
       "src/reconcile/crm-snapshot.ts",
       "src/state/heartbeats.ts",
     ],
+    "src/check-crms.ts": [
+      "src/config.ts",
+      "src/crm",
+      "src/mapping/mapping.ts",
+      "src/state/crm-checks.ts",
+      "src/state/digest.ts",
+      "src/state/redis-clock.ts",
+    ],
     "src/event": [SPEC, "src/ops/redis-script.ts"],
     "src/mapping": [SPEC, ...SYNC_TYPES, "src/event/record-id.ts"],
     "src/sync": [SPEC, "src/event"],
@@ -103,6 +111,7 @@ const RULES: Rules = {
     "src/crm": [
       ...SYNC_TYPES,
       "src/event/depth.ts",
+      "src/mapping/nearest.ts",
       "src/event/salesforce-id.ts",
       "src/event/exact-json.ts",
       "src/service-spec/characters.ts",
@@ -225,7 +234,9 @@ const RULES: Rules = {
     "src/doctor": [
       SPEC,
       "src/audit",
+      "src/check-crms.ts",
       "src/config.ts",
+      "src/crm/connectors.ts",
       "src/mapping",
       "src/notify/send.ts",
       "src/ops",
@@ -249,6 +260,7 @@ const RULES: Rules = {
     workers: [
       SPEC,
       "src/audit",
+      "src/check-crms.ts",
       "src/config.ts",
       "src/console",
       "src/crm",

@@ -1,0 +1,132 @@
+/** Checks the CRMs whose API is configured against the mapping, and remembers what was found. */
+import { proxyOf, settingOf, type Config } from "./config.ts";
+import { createCrmApi } from "./crm/api-client.ts";
+import { CHECKERS } from "./crm/checkers.ts";
+import type { CrmConnector } from "./crm/connector.ts";
+import { CONNECTORS } from "./crm/connectors.ts";
+import { checkCrm, type CheckApi, type CrmLine, type CrmReport } from "./crm/crm-check.ts";
+import type { Mapping } from "./mapping/mapping.ts";
+import type { CrmChecks, CrmChecksByName } from "./state/crm-checks.ts";
+import { digestOf } from "./state/digest.ts";
+import type { RedisClock } from "./state/redis-clock.ts";
+
+/** A CRM that is slower than this is not checked now, ms. */
+const TIMEOUT_MS = 10_000;
+
+/** The header Date has whole seconds: half of one may be missing, ms. */
+const PRECISION_MS = 500;
+
+/** Orders of events bear a clock that is off by less, ms. */
+const CLOCK_OFF_MS = 5000;
+
+interface CheckStores {
+  readonly config: Config;
+  readonly crmChecks: CrmChecks;
+  readonly clock: Pick<RedisClock, "now">;
+}
+
+export const checkableCrms = (config: Config): readonly CrmConnector[] =>
+  CONNECTORS.filter(({ lister }) =>
+    lister.needs.every((name) => settingOf(config, name) !== undefined),
+  );
+
+/** Checks, unless that was done lately for the same needs, or another process does it now. */
+export async function refreshCrmChecks(
+  stores: CheckStores,
+  mapping: Mapping,
+  maxAgeMs: number,
+): Promise<void> {
+  const { clock, config, crmChecks } = stores;
+  const stored = await crmChecks.current();
+  const crms = checkableCrms(config);
+  const needs = needsName(mapping, crms);
+  const isFresh = crms.every(({ name }) => {
+    const check = stored[name];
+    return check?.needs === needs && clock.now() - check.at < maxAgeMs;
+  });
+  const isDone = isFresh && Object.keys(stored).length === crms.length;
+  if (!isDone && (await crmChecks.claim())) await checkNow(stores, mapping, stored);
+}
+
+/** @param known what was found before: types that differ from it are named. */
+export async function checkNow(
+  { clock, config, crmChecks }: CheckStores,
+  mapping: Mapping,
+  known: CrmChecksByName,
+): Promise<CrmChecksByName> {
+  const crms = checkableCrms(config);
+  const needs = needsName(mapping, crms);
+  const reports = await Promise.all(
+    crms.map(async (crm) => {
+      const before = known[crm.name]?.types ?? {};
+      const { lines, types } = await check(config, mapping, crm, before, crms.length > 1);
+      // What could not be asked now is as it was.
+      const all = lines.some(({ what }) => what === "api") ? { ...before, ...types } : types;
+      return [crm.name, { at: clock.now(), needs, lines, types: all }] as const;
+    }),
+  );
+  const checks = Object.fromEntries(reports);
+  await crmChecks.store(checks);
+  return checks;
+}
+
+async function check(
+  config: Config,
+  mapping: Mapping,
+  { name, secretName }: CrmConnector,
+  known: CrmReport["types"],
+  isOneOfSeveral: boolean,
+): Promise<CrmReport> {
+  const checker = CHECKERS[name];
+  if (checker === undefined) return { lines: [], types: {} };
+  let clock: { aheadMs: number; uncertainMs: number } | undefined;
+  const client = createCrmApi({ timeoutMs: TIMEOUT_MS, wrapsLists: true, proxy: proxyOf(config) });
+  const api: CheckApi = {
+    ...client,
+    setting: (variable) => settingOf(config, variable)?.() ?? "",
+    async get(...request) {
+      const begunAt = performance.now();
+      const result = await client.get(...request);
+      const tookMs = performance.now() - begunAt;
+      const date = result.kind === "found" ? Date.parse(String(result.headers?.["date"])) : NaN;
+      const uncertainMs = tookMs / 2 + PRECISION_MS;
+      if (!Number.isNaN(date) && uncertainMs < (clock?.uncertainMs ?? Infinity)) {
+        clock = { aheadMs: date + PRECISION_MS - (Date.now() - tookMs / 2), uncertainMs };
+      }
+      return result;
+    },
+  };
+  try {
+    const objects = needsOf(mapping);
+    const hasWebhooks = settingOf(config, secretName) !== undefined;
+    const crm = { api, checker, objects, hasWebhooks, known, isOneOfSeveral };
+    const { lines, ...report } = await checkCrm(crm);
+    return { ...report, lines: [...lines, ...(clock === undefined ? [] : [clockLine(clock)])] };
+  } finally {
+    await client.close();
+  }
+}
+
+function clockLine({ aheadMs, uncertainMs }: { aheadMs: number; uncertainMs: number }): CrmLine {
+  const off = Math.abs(aheadMs);
+  if (off - uncertainMs <= CLOCK_OFF_MS) {
+    return { what: "clock", result: "ok", says: "as this machine's" };
+  }
+  const side = aheadMs > 0 ? "ahead of" : "behind";
+  const says = `its clock is ${Math.round(off / 1000)} s ${side} this machine's`;
+  const remedy = "Keep this machine, and a CRM of your own, on NTP (timedatectl set-ntp true).";
+  return { what: "clock", result: "warn", says, remedy };
+}
+
+const needsOf = ({ objects, sources = [] }: Mapping) =>
+  objects.map((name) => {
+    const ofIt = sources.filter((one) => one.objects.includes(name.toLowerCase()));
+    const read = ofIt.flatMap(({ field: by, sources: each }) =>
+      each.flat().map((path) => ({ path, by })),
+    );
+    return { name, uses: read.filter(({ path }) => path.length > 0) };
+  });
+
+/** Tells one set of needs from another. */
+const needsName = (mapping: Mapping, crms: readonly CrmConnector[]): string =>
+  digestOf(JSON.stringify([needsOf(mapping), crms.map(({ name }) => name)]));

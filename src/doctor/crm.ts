@@ -1,0 +1,39 @@
+/** Checks each CRM whose API is configured, and what the mapping needs of it. */
+import { checkableCrms, checkNow } from "../check-crms.ts";
+import type { Config } from "../config.ts";
+import { CONNECTORS } from "../crm/connectors.ts";
+import { settingOf } from "../config.ts";
+import { loadMapping } from "../mapping/load-mapping.ts";
+import { MappingError } from "../mapping/mapping.ts";
+import type { Stores } from "../status/stores.ts";
+import { ok, type Check } from "./check.ts";
+
+/** @param acceptTypes the types of fields as they are now are right. */
+export async function checkCrms(stores: Stores, acceptTypes: boolean): Promise<Check[]> {
+  const { config, crmChecks } = stores;
+  const unchecked = withoutApi(config);
+  if (checkableCrms(config).length === 0) return unchecked;
+  try {
+    const mapping = await loadMapping(config.MAPPING);
+    const known = acceptTypes ? {} : await crmChecks.current();
+    const checks = await checkNow(stores, mapping, known);
+    await mapping.close();
+    const lines = Object.entries(checks).flatMap(([crm, { lines }]) =>
+      lines.map(({ what, ...line }) => ({ name: `${crm}, ${what}`, ...line })),
+    );
+    return [...lines, ...unchecked];
+  } catch (error) {
+    // Another check tells of a mapping that cannot be used.
+    if (error instanceof MappingError) return unchecked;
+    throw error;
+  }
+}
+
+const withoutApi = (config: Config): Check[] =>
+  CONNECTORS.flatMap(({ lister, name, secretName }) => {
+    const missing = lister.needs.filter((variable) => settingOf(config, variable) === undefined);
+    const isUsed = settingOf(config, secretName) !== undefined;
+    if (!isUsed || missing.length === 0) return [];
+    const says = `fields and webhooks are not checked: ${missing.join(", ")} not set`;
+    return [ok(name, says)];
+  });

@@ -1,0 +1,58 @@
+/** What the last check of each CRM found: one process checks, all of them and the status read it here. */
+import type { Redis } from "ioredis";
+import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
+import { redisWrite } from "../ops/redis-script.ts";
+import type { Keys } from "./keys.ts";
+
+export interface CrmCheck {
+  /** When it ended, ms. */
+  readonly at: number;
+  /** Names what the mapping needed of the CRM then. */
+  readonly needs: string;
+  readonly lines: readonly {
+    readonly what: string;
+    readonly result: "ok" | "warn" | "fail";
+    readonly says: string;
+    readonly remedy?: string;
+  }[];
+  /** Object → field that the mapping reads → the type that counts as right. */
+  readonly types: Readonly<Record<string, Readonly<Record<string, string>>>>;
+}
+
+/** By the name of the CRM. */
+export type CrmChecksByName = Readonly<Record<string, CrmCheck>>;
+
+/** One process may check for so long before another one may, ms. */
+const CLAIM_MS = 60_000;
+
+export class CrmChecks {
+  readonly #redis: Redis;
+  readonly #keys: Keys;
+  readonly #write: ReturnType<typeof redisWrite>;
+
+  constructor(redis: Redis, keys: Keys) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#write = redisWrite(redis);
+  }
+
+  reading(): Reading<CrmChecksByName> {
+    return reading(["get", this.#keys.crmChecks], (text: string | null) =>
+      text === null ? {} : (JSON.parse(text) as CrmChecksByName),
+    );
+  }
+
+  current(): Promise<CrmChecksByName> {
+    return readOne(this.#redis, this.reading());
+  }
+
+  async claim(): Promise<boolean> {
+    return (await this.#write("SET", this.#keys.crmChecking, "1", "PX", CLAIM_MS, "NX")) === "OK";
+  }
+
+  /** Replaces what was known, and ends the claim. */
+  async store(checks: CrmChecksByName): Promise<void> {
+    await this.#write("SET", this.#keys.crmChecks, JSON.stringify(checks));
+    await this.#redis.del(this.#keys.crmChecking);
+  }
+}

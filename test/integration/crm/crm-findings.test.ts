@@ -1,0 +1,85 @@
+/** What a CRM lacks is told by the doctor and by the status. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { readConfig } from "../../../src/config.ts";
+import { checkAll } from "../../../src/doctor/check-all.ts";
+import { CRM_APIS, standInFor } from "../../support/crm-stand-ins.ts";
+import { localDaemon, localSandbox } from "../../support/in-process.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { envFor } from "../../support/tenant-env.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+const MAPPING = `
+version: 1
+objects:
+  - object: Contact
+    crmCode: '"sf-" & $event.recordId'
+    fields:
+      type: { value: Person }
+      firstName: FirstName
+      lastName: LastName
+      birthDate: Birthdate
+`;
+
+test("doctor and status name a renamed field, a missing webhook and a changed type", async () => {
+  const crm = CRM_APIS.find(({ name }) => name === "salesforce");
+  if (crm === undefined) throw new Error("no stand-in");
+  await using dir = await tempDir();
+  await using sandbox = await localSandbox();
+  await using standIn = await standInFor(crm);
+  const { description } = standIn;
+  const fields = new Map([
+    ["FirstName", "string"],
+    ["LastName", "string"],
+    ["Birthdate2", "date"],
+  ]);
+  description.fields.set("Contact", fields);
+  description.webhooks = ["AccountChangeEvent"];
+  const mapping = join(dir.path, "mapping.yaml");
+  await writeFile(mapping, MAPPING);
+  const env = envFor(sandbox, {
+    DATA_DIR: dir.path,
+    MAPPING: mapping,
+    SALESFORCE_WEBHOOK_SECRET: "a-secret-of-24-characters",
+    ...crm.settings(standIn.url),
+    ...crm.secrets,
+  });
+  await using daemon = await localDaemon(env);
+  const told = (count: number) =>
+    waitFor(
+      async () => {
+        const { findings } = await daemon.status();
+        const ours = findings.filter(({ says }) => says.startsWith("salesforce, "));
+        return ours.length === count ? ours.map(({ says }) => says).toSorted() : undefined;
+      },
+      { what: `${count} findings about the CRM` },
+    );
+  const doctor = async (acceptTypes = false) => {
+    const checks = (await Promise.all(checkAll(readConfig(env), acceptTypes))).flat();
+    const ours = checks.filter(({ name }) => name.startsWith("salesforce, "));
+    expect(ours.length).toBeGreaterThan(0);
+    const wrong = ours.filter(({ result }) => result !== "ok");
+    return wrong.map(({ name, says }) => `${name}: ${says}.`).toSorted();
+  };
+
+  const first = await told(2);
+  expect(first[0]).toMatch(
+    /Contact has no `Birthdate` \(nearest: `Birthdate2`\), .* for birthDate\./,
+  );
+  expect(first[1]).toMatch(/webhooks: no active webhook sends Contact\.ChangeEvent here\./);
+  expect(await doctor()).toEqual(first);
+
+  fields.set("Birthdate", "date");
+  description.webhooks = ["ContactChangeEvent"];
+  expect(await doctor()).toEqual([]);
+  await told(0);
+
+  fields.set("Birthdate", "string");
+  expect(await doctor()).toEqual([
+    expect.stringMatching(/`Birthdate` of Contact has become string, and was date/) as string,
+  ]);
+  await told(1);
+  expect(await doctor(true)).toEqual([]);
+  await told(0);
+});
