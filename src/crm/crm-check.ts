@@ -103,7 +103,8 @@ export async function checkCrm(crm: CrmToCheck): Promise<CrmReport> {
   const rights = await checker.rights?.(api);
   const lacking = found
     .map(({ name }) => checker.right(name))
-    .filter((one) => rights?.has(one) === false);
+    .filter((one) => rights?.has(one) === false)
+    .filter((one) => lines.every(({ remedy = "" }) => !remedy.includes(one)));
   lines.push(
     ...lacking.map((right) => fail("rights", `the credential lacks ${right}`, `Give it ${right}.`)),
   );

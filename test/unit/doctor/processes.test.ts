@@ -32,3 +32,10 @@ it("names what status names of processes, queues and notifications", () => {
     problems({ notifications: { waiting: 2, failure: { since: 0, why: "HTTP 404" } } }),
   ).toEqual([["notifications", "warn", expect.stringContaining("takes no notification since")]]);
 });
+
+it("names an outage, which its own request may not meet", () => {
+  const outage = { since: 0, nextTryAt: 60_000, reason: "wrong_content_type" };
+  expect(problems({ outage })).toEqual([
+    ["sending", "fail", expect.stringMatching(/^The service gives no usable reply \(.*since/)],
+  ]);
+});
