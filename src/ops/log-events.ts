@@ -44,7 +44,7 @@ export const LOG_EVENTS = {
   "change.overwritten":
     "The service did not have what was proven: an older request has taken effect late. The change is sent again.",
   "change.not_stored": [
-    "The service had confirmed a change, and did not have it when it was read minutes later. It is sent again.",
+    "The service confirmed a change, and did not have it minutes later. It is sent again.",
     "`record` names it.",
   ],
   "termination.held": [
@@ -251,8 +251,8 @@ export const LOG_EVENTS = {
     "`fields` names them.",
   ],
   "value_lists.sent_again": [
-    "info",
-    "The service's value lists of `fields` have more values: the relations that were sent without one are sent again. `records` counts them.",
+    "The service's value lists have more values: relations that were sent without one are sent again.",
+    "`fields` names the lists, `records` counts the relations.",
   ],
   "value_lists.values_left_out": [
     "Records were sent without a value that the service's list of a field allows by now: reconcile an export of the CRM.",

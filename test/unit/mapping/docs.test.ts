@@ -50,7 +50,7 @@ test.for([
   [{ last_name: "Sukarno" }, ["FNU", "Sukarno", "Sukarno"]],
 ] as const)("the guide's recipe for one name: %j", async ([record, names]) => {
   const [, recipe = ""] = /A person with one name[^]*?```yaml\n([^]*?)```/.exec(GUIDE) ?? [];
-  const rule = `  - object: client\n    crmCode: $event.recordId\n    fields:\n      type: { value: Person }`;
+  const rule = `  - object: contact\n    crmCode: $event.recordId\n    fields:\n      type: { value: Person }`;
   const file = readMappingFile(`version: 1\nobjects:\n${rule}\n${recipe}`, "recipe.yaml");
   const mapped = await mapRecord(compileMapping(file), event, record);
   const { firstName, lastName, name } = mapped.kind === "mapped" ? (mapped.candidate ?? {}) : {};
