@@ -217,19 +217,20 @@ const hasProven = ({ outcome, request }: RunStep): boolean =>
 function keptText({ partial }: LedgerRow, steps: readonly Step[]): string {
   if (partial === undefined) return "";
   const last = steps.findLast((step) => step.kind === "event" && keptIn(step).length > 0);
-  const fields = last?.kind === "event" ? keptIn(last).map(({ field }) => field) : [];
-  const which = fields.length === 0 ? "a field" : [...new Set(fields)].join(", ");
-  return `; ${which} kept as the service has it, because what the CRM has there was not understood`;
+  const kept = last?.kind === "event" ? keptIn(last) : [];
+  const which = kept.length === 0 ? "a field" : kept.flatMap(({ fields }) => fields).join(", ");
+  return `; ${which} kept as the service has it, because the CRM's value was not understood or did not come`;
 }
 
-/** Fields of an event in which the service keeps what it has, each with the reason. */
-export const keptIn = ({ event }: EventStep): { field: string; why: string }[] =>
-  event.warnings
-    .filter((text) => text.endsWith(KEPT))
-    .map((text) => {
-      const [field = "", reason = ""] = text.split(":");
-      return { field, why: WARNING_REASONS[reason as WarningReason] ?? reason };
-    });
+/** Fields of an event in which the service keeps what it has, by the reason. */
+export function keptIn({ event }: EventStep): { why: string; fields: readonly string[] }[] {
+  const kept = event.warnings.filter((text) => text.endsWith(KEPT)).map((text) => text.split(":"));
+  const byReason = Map.groupBy(kept, ([, reason = ""]) => reason);
+  return [...byReason].map(([reason, all]) => ({
+    why: WARNING_REASONS[reason as WarningReason] ?? reason,
+    fields: [...new Set(all.map(([field = ""]) => field))],
+  }));
+}
 
 /** Neither the present nor the past knows it: say what that means, and no more. */
 function neverSeen(facts: RecordFacts, shared: SharedFacts): FateOfRecord {

@@ -80,7 +80,7 @@ function eventText(step: EventStep, present: PresentWhens): string {
   const { event } = step;
   const came = `${event.redriven ? "redriven: " : ""}event ${event.type} of ${event.subject}${timeText(event)}, from ${event.source}, id ${event.id}`;
   const kept = keptIn(step).map(
-    ({ field, why }) => `; ${field} kept as the service has it: ${why}`,
+    ({ fields, why }) => `; ${fields.join(", ")} kept as the service has it: ${why}`,
   );
   const others = event.warnings.filter((text) => !text.endsWith(KEPT));
   const warned = others.length === 0 ? "" : `; left out or changed: ${others.join(", ")}`;

@@ -341,7 +341,7 @@ describe("what is settled", () => {
     const kept = { ...event, event: { ...event.event, warnings } };
     const told = answer({ row: { ...ROW, partial: "p" }, steps: [kept, written] });
     expect(told.answer).toMatch(
-      /; birthDate kept as the service has it, because what the CRM has there was not understood$/,
+      /; birthDate kept as the service has it, because the CRM's value was not understood or did not come$/,
     );
     expect(tellStep(kept, { name: "m.yaml", whens: [] }).says).toMatch(
       /; birthDate kept as the service has it: the value cannot be converted .*; left out or changed: phoneNumber:kept_as_is$/,
