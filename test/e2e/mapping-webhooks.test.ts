@@ -124,7 +124,7 @@ test("HubSpot: ten changes of a record cost one fetch and one request; merge and
   expect(relations.get("hubspot-company-19022874410")).toMatchObject({ legalForm: "Sarl" });
   const reads = crm.requests.filter(({ url = "" }) => url.includes("/crm/objects/"));
   expect(reads.length).toBeLessThanOrEqual(5);
-  const [first] = crm.requests;
+  const [first] = reads;
   expect(first?.headers.authorization).toBe("Bearer pat-1");
   expect(first?.url).toContain("marital_status");
 

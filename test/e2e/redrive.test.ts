@@ -162,9 +162,10 @@ test("the id of an event that was rejected may be sent again, but not of one tha
 
   await arrives(sandbox, "at-sync", "Ada");
   const company = { type: "Fund", crmCode: "at-sync", name: "Blue" };
-  await daemon.push([personEvent("at-sync", {}, { id: "3", data: { record: company } })]);
+  const refused = personEvent("at-sync", {}, { id: "3", data: { record: company } });
+  await daemon.push([refused]);
   await isDead(1);
-  const again = await daemon.push([event("at-sync", "3", { firstName: "Eda" })]);
+  const again = await daemon.push([refused]);
   expect(await again.json()).toEqual({ accepted: 0, duplicates: 1 });
   await isDead(1);
   await daemon.push([event("at-sync", "4", { firstName: "Eda" })]);
