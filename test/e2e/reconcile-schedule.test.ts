@@ -35,6 +35,8 @@ test("a run that was missed is made up for once, by one of two daemons", async (
       properties: { firstname: "Ada", lastname: `Muster ${n}` },
     })),
   );
+  const names = ["firstname", "lastname"];
+  crm.description.fields.set("contact", new Map(names.map((name) => [name, "string"])));
   await using sandbox = await sandboxWith(dir, []);
   await writeFile(join(dir.path, "own.yaml"), MAPPING);
   const env = envFor(sandbox, {

@@ -2,10 +2,10 @@
 -- relation counts once, by its last update.
 --
 -- KEYS  1 updates
--- ARGV  1 window, ms; absent when only counted: 2 name of the relation  3 letters of the fields that
---       had a value  4 letters of those that it empties
--- Returns for each field that was emptied: its letter, how many relations had a value in it, and how
--- many have lost it. Nothing after an update that empties none.
+-- ARGV  1 window, ms; absent when only counted: 2 name of the relation
+--       3 letters of the fields that had a value  4 letters of those that it empties
+-- Returns for each field that was emptied: its letter, how many relations had a value in it, and
+-- how many have lost it. Nothing after an update that empties none.
 --- @include "../../ops/lua/now.lua"
 local since = now - tonumber(ARGV[1])
 if ARGV[2] then
