@@ -33,12 +33,6 @@ const SHOWN = 15;
 /** How often the service is asked how much it was sent, ms. */
 const ASK_MS = 500;
 
-/**
- * Scripts of the sweep, which looks at thousands of records every ten seconds: with more of them, the requests take
- * longer (a young backlog is sent by turns), and so more sweeps fall between them.
- */
-const SWEEP = /\/(?:misplaced-jobs|demand-restore)\.lua$/;
-
 const REST_MS = 60_000;
 const SCRAPE_MS = 15_000;
 const DEADLINE_MS = 600_000;
@@ -84,8 +78,7 @@ async function measure(size: number) {
   const serving = await callsSince(redis.client, "served");
   const rest = await restWith(daemon, redis.client);
   const resting = await callsSince(redis.client, "at rest");
-  const served =
-    serving.scriptMs(SWEEP, "others") - (resting.scriptMs(SWEEP, "others") * spanMs) / rest.spanMs;
+  const served = serving.scriptMs - (resting.scriptMs * spanMs) / rest.spanMs;
   await ended(["bulk", "status"], env);
   await ended(["status"], env);
   await ended(["dead", "list", "--group"], env);
@@ -99,7 +92,6 @@ async function measure(size: number) {
     "bytes each": Math.round(bytes),
     "script ms per staged": (staged / size).toFixed(3),
     "script ms per served": (served / SERVED).toFixed(2),
-    "sweep, script ms per second": (serving.scriptMs(SWEEP) / (spanMs / 1000)).toFixed(2),
     "CPU at rest %: Redis": rest.redis.toFixed(1),
     "the daemon": rest.daemon.toFixed(1),
     "slowest call, ms: median of its kind": slow(({ medianMs }) => medianMs),
@@ -114,7 +106,6 @@ const targets = () => ({
   "bytes each": "",
   "script ms per staged": "the same",
   "script ms per served": "the same",
-  "sweep, script ms per second": "",
   "CPU at rest %: Redis": "",
   "the daemon": `both: ${TARGET["CPU at rest %"]}`,
   "slowest call, ms: median of its kind": TARGET["slowest call, ms"],

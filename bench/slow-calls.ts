@@ -22,8 +22,8 @@ export interface SlowCall {
 export interface Calls {
   /** Each kind of call that was slow. A busy machine makes single ones slow. */
   readonly slow: readonly SlowCall[];
-  /** For how long the scripts of these files ran, or those of all others, ms. */
-  scriptMs(files: RegExp, others?: "others"): number;
+  /** For how long our scripts ran, ms. */
+  readonly scriptMs: number;
 }
 
 export async function watchCalls(redis: Redis): Promise<void> {
@@ -53,10 +53,7 @@ export async function callsSince(redis: Redis, phase: string): Promise<Calls> {
     .toSorted((a, b) => b.medianMs - a.medianMs);
   return {
     slow,
-    scriptMs: (files, others) =>
-      calls
-        .filter(({ isScript, name }) => isScript && files.test(name) !== (others === "others"))
-        .reduce((sum, { ms }) => sum + ms, 0),
+    scriptMs: calls.filter(({ isScript }) => isScript).reduce((sum, { ms }) => sum + ms, 0),
   };
 }
 
