@@ -18,7 +18,7 @@ const OUTCOME_COLORS: Readonly<Record<ChangeOutcome, string>> = {
 };
 
 /** Warnings of values that were not sent. */
-export const NOT_SENT = ', reason!~"kept_as_is|unknown_field"';
+const NOT_SENT = ', reason!~"kept_as_is|unknown_field"';
 
 export const CHANGES: RowSpec = {
   title: "Changes",

@@ -1,7 +1,6 @@
 /** Is it healthy? Single figures of the current state. */
 import type { RowSpec } from "../panel-spec.ts";
 import { inQueues, JOB, shared } from "../promql.ts";
-import { NOT_SENT } from "./changes.ts";
 
 const ON_TIME = 'le=~"900(\\\\.0)?"';
 
@@ -167,14 +166,14 @@ export const HEALTH: RowSpec = {
       kind: "stat",
       title: "Left out, last 1 h",
       description:
-        "Values that the mapping did not understand or could not send; the service keeps what it has in these fields.",
+        "Values that came, and that the mapping did not understand or could not send; the service keeps what it has in these fields.",
       runbook: "Values were left out",
       unit: "short",
       width: 3,
       none: "none",
       queries: [
         {
-          expr: `round(sum(increase(crmsync_mapping_warnings_total{${JOB}${NOT_SENT}}[1h]))) or vector(0)`,
+          expr: `round(sum(increase(crmsync_mapping_warnings_total{${JOB}, reason!~"kept_as_is|unknown_field|not_carried"}[1h]))) or vector(0)`,
           legend: "values",
         },
       ],
