@@ -11,7 +11,8 @@ export function nearest(
   let least = Math.min(text.length, most + 1);
   for (const name of names) {
     const distance = editDistance(text.toLowerCase(), name.toLowerCase());
-    if (distance < least) {
+    // Short names differ in few letters, and mean nothing alike: zip and id.
+    if (distance < least && distance * 2 <= Math.max(text.length, name.length)) {
       least = distance;
       best = name;
     }
