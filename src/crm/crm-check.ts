@@ -129,23 +129,43 @@ function fieldLines(
   fields: Fields,
   checker: CrmChecker,
 ): CrmLine[] {
-  return namesOf(object, checker).flatMap((name) => {
-    const readers = object.uses.filter(({ path }) => checker.fieldName(path) === name);
-    const by = [...new Set(readers.map((use) => use.by))].join(", ");
-    const type = fields.get(name);
-    if (type === undefined) {
-      const near = nearest(name, fields.keys());
-      const meant = near === undefined ? "" : ` (nearest: \`${near}\`)`;
-      const says = `${object.name} has no \`${name}\`${meant}, or the credential may not read it; the mapping reads it for ${by}. The service keeps what it has there`;
-      const remedy = "Correct the mapping, the CRM or the credential's rights; then reconcile.";
+  const readersOf = (names: readonly string[]) => {
+    const readers = object.uses.filter(({ path }) => {
+      const name = checker.fieldName(path);
+      return name !== undefined && names.includes(name);
+    });
+    return [...new Set(readers.map(({ by }) => by))].join(", ");
+  };
+  const names = namesOf(object, checker);
+  const missing = names.filter((name) => !fields.has(name));
+  const changed = names.filter((name) => fields.has(name) && types[name] !== fields.get(name));
+  return [
+    ...(missing.length === 0
+      ? []
+      : [missingLine(object.name, missing, fields, readersOf(missing))]),
+    ...changed.map((name) => {
+      const says = `\`${name}\` of ${object.name} has become ${fields.get(name)}, and was ${types[name]}; the mapping reads it for ${readersOf([name])}`;
+      const remedy =
+        "Try a record with crmsync preview; once the mapping is right with it: crmsync doctor --accept-types.";
       return fail("fields", says, remedy);
-    }
-    if (types[name] === type) return [];
-    const says = `\`${name}\` of ${object.name} has become ${type}, and was ${types[name]}; the mapping reads it for ${by}`;
-    const remedy =
-      "Try a record with crmsync preview; once the mapping is right with it: crmsync doctor --accept-types.";
-    return fail("fields", says, remedy);
+    }),
+  ];
+}
+
+function missingLine(
+  object: string,
+  missing: readonly string[],
+  fields: Fields,
+  readers: string,
+): CrmLine {
+  const named = missing.map((name) => {
+    const near = nearest(name, fields.keys());
+    return near === undefined ? `\`${name}\`` : `\`${name}\` (nearest: \`${near}\`)`;
   });
+  const them = missing.length === 1 ? "it" : "them";
+  const says = `${object} has no ${named.join(", ")}, or the credential may not read ${them}; the mapping reads ${them} for ${readers}. The service keeps what it has there`;
+  const remedy = "Correct the mapping, the CRM or the credential's rights; then reconcile.";
+  return fail("fields", says, remedy);
 }
 
 async function webhookLine(objects: readonly ObjectNeeds[], crm: CrmToCheck): Promise<CrmLine> {
