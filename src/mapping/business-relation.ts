@@ -2,7 +2,7 @@
  * The mapping for records that already have the service's fields. It is strict: senders of
  * payloads know the service's rules, so a value that breaks a rule makes a dead letter.
  */
-import { crmCodeSchema, FIELDS_OF, isEmail } from "../service-spec/business-relation.ts";
+import { crmCodeSchema, FIELDS_OF, isEmail, variantOf } from "../service-spec/business-relation.ts";
 import { problemsOf } from "../event/problem.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { cleanCandidate, cleanText } from "./clean.ts";
@@ -40,10 +40,21 @@ export const businessRelationMapping: Mapping = {
       warnings.push(warningOf(field, reason, candidate[field], options));
       delete candidate[field];
     }
+    if (context.partial === true) {
+      for (const field of absentFrom(record)) {
+        warnings.push(warningOf(field, "not_carried", field, options));
+      }
+    }
     return { ...mapped, candidate: inSpellingOf(lists, candidate), warnings };
   },
   async close() {},
 };
+
+/** Fields that a record may lack although the CRM has them. Its status is what the event says. */
+const absentFrom = (record: Readonly<Record<string, unknown>>): string[] =>
+  [...FIELDS_OF[variantOf(record["type"]) ?? "Person"]].filter(
+    (field) => field !== "relationStatus" && !Object.hasOwn(record, field),
+  );
 
 /** Replaces each value by the list's own spelling: a list may hold blanks or letters that cleaning changes. */
 function inSpellingOf(

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
 import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
 import { mapByModule } from "../../../src/mapping/map-by-module.ts";
 import { mapEventRecord } from "../../../src/mapping/map-event-record.ts";
@@ -151,4 +152,17 @@ test("a module that reads an absent field of its `reads` keeps what it leaves ou
   expect(fields).toContain("email");
   expect(fields).not.toContain("name");
   expect(fields).not.toContain("birthDate");
+});
+
+test("a payload that is not whole keeps what it lacks, but for the status", async () => {
+  const record = { type: "Person", crmCode: "1", firstName: "A", lastName: "M", email: null };
+  const run = (partial: boolean) =>
+    mapEventRecord(businessRelationMapping, contextOf({ partial }), record, new Map());
+  const result = await run(true);
+  if (result.kind !== "mapped") throw new Error("it was not mapped");
+  expect(result.notUnderstood).toEqual(expect.arrayContaining(["city", "birthDate"]));
+  for (const field of ["email", "lastName", "relationStatus"]) {
+    expect(result.notUnderstood).not.toContain(field);
+  }
+  expect(await run(false)).toMatchObject({ warnings: [] });
 });
