@@ -298,7 +298,7 @@ it("Redis is full", () =>
     await setup.redis.client.config("SET", "maxmemory", "1mb");
     await expectNamed(setup, {
       section: "crmsyncredisnearlyfull",
-      says: /^Redis uses \d+ % of its memory: events are not accepted/,
+      says: /^Redis uses \d+ % of its memory.*: events are not accepted/,
       status: { sendingStopped: [] },
       doctor: ["redis memory", /of 1 MiB/],
     });
