@@ -211,7 +211,11 @@ function refused(result: NotGiven | ApiResult, object: string, checker: CrmCheck
   }
   const isDenied = "isDenied" in result && result.isDenied;
   if (isDenied && why.startsWith("HTTP 403")) {
-    return fail("rights", `the credential may not read ${object} (${why})`, `Please ${give}.`);
+    return fail(
+      "rights",
+      `the credential may not read ${object} (${why})`,
+      `${give.replace("give", "Give")}.`,
+    );
   }
   if (isDenied) {
     const remedy =

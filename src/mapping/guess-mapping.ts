@@ -99,7 +99,7 @@ function personFields(guessed: ReadonlyMap<string, string>): Map<string, string>
   ]);
 }
 
-/** What a CRM's own status means, nobody can guess; `type` comes from the names. */
+/** The meaning of a CRM's own status cannot be guessed. `type` is Person if there are names of a person. */
 const NEVER_GUESSED = new Set(["relationStatus", "type"]);
 
 /** By field of the service: the first leaf of that name, one of exactly that name before others. */

@@ -116,7 +116,7 @@ async function chooseRule(
   }
   if (absent.length > 0 && event.type !== "crm.record.deleted") {
     const names = [...new Set(absent)].join(", ");
-    const rule = `cannot be decided, because the record came without ${names}, which does not mean that the CRM has nothing there`;
+    const rule = `cannot be decided, because the record came without ${names}; the CRM may still have a value there`;
     return { kind: "problem", problem: { field: "when", rule, kind: "the record" } };
   }
   return { kind: "none", undecided };

@@ -24,7 +24,7 @@ export const WARNING_REASONS = {
   not_accepted: "the value breaks the service's rule for the field",
   unknown_field: "this type of relation does not have the field",
   not_carried:
-    "the record came without what this field is made of, which does not mean that the CRM has nothing there",
+    "the record came without what this field is made of; the CRM may still have a value there",
   no_digits: "a telephone number without a digit",
   kept_as_is: "not a valid telephone number; sent unchanged",
 } as const;

@@ -61,7 +61,7 @@ export interface NotedComparison {
   readonly drift: Readonly<Partial<Record<DriftKind, number>>>;
   readonly stop?: StopReason;
   readonly plan?: NotedPlan;
-  /** A person has said that its plan is not to be carried out: nothing is told of it any more. */
+  /** A person has dismissed it: its plan cannot be carried out, and status no longer reports it. */
   readonly dismissed?: true;
 }
 

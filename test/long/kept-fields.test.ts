@@ -126,7 +126,7 @@ test("20 updates and a kill: what was edited by hand stays, and all else is the 
   const other = join(dir.path, "other.yaml");
   await writeFile(other, personMapping());
   const shown = await reconcile({ ...env, MAPPING: other }, [snapshot]);
-  expect(shown.out).toContain("Nothing is noted of it");
+  expect(shown.out).toContain("It is not saved.");
   const refused = await reconcile({ ...env, MAPPING: other }, [snapshot, "--apply", "--yes"]);
   expect(refused.code).not.toBe(0);
   expect(refused.err).toMatch(/start the daemon with this mapping/);

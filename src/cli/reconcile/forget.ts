@@ -1,4 +1,4 @@
-/** `crmsync reconcile --forget`: dismisses a comparison, so that its differences alarm nobody. */
+/** `crmsync reconcile --forget`: dismisses a comparison. Status and alerts no longer report its differences. */
 import { existsSync } from "node:fs";
 import { readOne } from "../../ops/redis-reading.ts";
 import { UserError } from "../../ops/user-error.ts";

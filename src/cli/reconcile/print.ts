@@ -57,7 +57,7 @@ function linesOf(summary: Summary, outlook: Outlook, options: PrintOptions): str
     ...(trial === undefined
       ? []
       : [
-          `This is what the mapping ${trial.mapping} would change; the daemon has ${trial.deployed}. Nothing is noted of it.`,
+          `This is what the mapping ${trial.mapping} would change; the daemon has ${trial.deployed}. It is not saved.`,
         ]),
     ...listingLines(options),
     ...skippedLines(summary),
