@@ -48,11 +48,15 @@ export async function refreshCrmChecks(
   if (!isDone && (await crmChecks.claim())) await checkNow(stores, mapping, stored);
 }
 
-/** @param known what was found before: types that differ from it are named. */
+/**
+ * @param known what was found before: types that differ from it are named.
+ * @param others what stays of CRMs that this process cannot check
+ */
 export async function checkNow(
   { clock, config, crmChecks }: CheckStores,
   mapping: Mapping,
   known: CrmChecksByName,
+  others: CrmChecksByName = {},
 ): Promise<CrmChecksByName> {
   const crms = checkableCrms(config);
   const needs = needsName(mapping, crms);
@@ -66,7 +70,7 @@ export async function checkNow(
     }),
   );
   const checks = Object.fromEntries(reports);
-  await crmChecks.store(checks);
+  await crmChecks.store({ ...others, ...checks });
   return checks;
 }
 

@@ -1,10 +1,9 @@
 /** Checks each CRM whose API is configured, and what the mapping needs of it. */
 import { checkableCrms, checkNow } from "../check-crms.ts";
-import type { Config } from "../config.ts";
+import { settingOf, type Config } from "../config.ts";
 import { CONNECTORS } from "../crm/connectors.ts";
-import { settingOf } from "../config.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
-import { MappingError } from "../mapping/mapping.ts";
+import { MappingError, type Mapping } from "../mapping/mapping.ts";
 import type { Stores } from "../status/stores.ts";
 import { ok, type Check } from "./check.ts";
 
@@ -13,11 +12,11 @@ export async function checkCrms(stores: Stores, acceptTypes: boolean): Promise<C
   const { config, crmChecks } = stores;
   const unchecked = withoutApi(config);
   if (checkableCrms(config).length === 0) return unchecked;
+  let mapping: Mapping | undefined;
   try {
-    const mapping = await loadMapping(config.MAPPING);
-    const known = acceptTypes ? {} : await crmChecks.current();
-    const checks = await checkNow(stores, mapping, known);
-    await mapping.close();
+    mapping = await loadMapping(config.MAPPING);
+    const stored = await crmChecks.current();
+    const checks = await checkNow(stores, mapping, acceptTypes ? {} : stored, stored);
     const lines = Object.entries(checks).flatMap(([crm, { lines }]) =>
       lines.map(({ what, ...line }) => ({ name: `${crm}, ${what}`, ...line })),
     );
@@ -26,6 +25,8 @@ export async function checkCrms(stores: Stores, acceptTypes: boolean): Promise<C
     // Another check tells of a mapping that cannot be used.
     if (error instanceof MappingError) return unchecked;
     throw error;
+  } finally {
+    await mapping?.close();
   }
 }
 

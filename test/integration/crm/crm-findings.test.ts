@@ -6,6 +6,7 @@ import { readConfig } from "../../../src/config.ts";
 import { checkAll } from "../../../src/doctor/check-all.ts";
 import { CRM_APIS, standInFor } from "../../support/crm-stand-ins.ts";
 import { localDaemon, localSandbox } from "../../support/in-process.ts";
+import { newRuntime } from "../../support/new-runtime.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { envFor } from "../../support/tenant-env.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -82,4 +83,23 @@ test("doctor and status name a renamed field, a missing webhook and a changed ty
   await told(1);
   expect(await doctor(true)).toEqual([]);
   await told(0);
+});
+
+test("a doctor that lacks the variables of a CRM leaves alone what the daemon knows of it", async () => {
+  const crm = CRM_APIS.find(({ name }) => name === "salesforce");
+  if (crm === undefined) throw new Error("no stand-in");
+  await using dir = await tempDir();
+  await using sandbox = await localSandbox();
+  await using standIn = await standInFor(crm);
+  standIn.description.fields.set("Contact", new Map([["Birthdate", "date"]]));
+  const mapping = join(dir.path, "mapping.yaml");
+  await writeFile(mapping, MAPPING);
+  const env = envFor(sandbox, { MAPPING: mapping, ...crm.settings(standIn.url), ...crm.secrets });
+  const { crmChecks } = newRuntime(env);
+  const ofHubspot = { at: 1, needs: "", lines: [], types: { contact: { email: "string" } } };
+  await crmChecks.store({ hubspot: ofHubspot });
+  await Promise.all(checkAll(readConfig(env)));
+  const stored = await crmChecks.current();
+  expect(Object.keys(stored).toSorted()).toEqual(["hubspot", "salesforce"]);
+  expect(stored["hubspot"]).toEqual(ofHubspot);
 });
