@@ -2,7 +2,6 @@
  * Limits how many relations may lose the value of one field within an hour without a person's approval
  * (sync/emptied.ts says when that is unusual). All processes share one count, which goes by Redis' time.
  */
-import { hash } from "node:crypto";
 import type { Redis } from "ioredis";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
@@ -13,6 +12,7 @@ import {
   type FieldUpdate,
 } from "../sync/emptied.ts";
 import type { TakenState } from "../sync/staged-state.ts";
+import { digestOfRecord } from "./digest.ts";
 import type { Keys } from "./keys.ts";
 
 const SCRIPT = new URL("./lua/note-update.lua", import.meta.url);
@@ -46,8 +46,7 @@ export class EmptyingGuard {
     { approved, crmCode }: Pick<TakenState, "approved" | "crmCode">,
     { emptied, filled }: FieldUpdate,
   ): Promise<readonly string[]> {
-    const name = hash("sha256", crmCode, "base64url").slice(0, 16);
-    const args = [this.#windowMs, name, filled, emptied];
+    const args = [this.#windowMs, digestOfRecord(crmCode), filled, emptied];
     const counts = countsIn(await this.#note([this.#keys.fieldUpdates], args));
     if (approved) return [];
     const own = fieldsOfLetters(emptied);

@@ -1,5 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { fieldsOfLetters, fieldUpdate, filledIn, isUnusual } from "../../../src/sync/emptied.ts";
+import { FIELDS_OF, REQUIRED_OF } from "../../../src/service-spec/business-relation.ts";
+import {
+  fieldsOfLetters,
+  fieldUpdate,
+  filledIn,
+  isUnusual,
+  OPTIONAL,
+} from "../../../src/sync/emptied.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { rowOf } from "../../../src/sync/ledger-row.ts";
 
@@ -10,6 +17,14 @@ function emptiedBy(before: Readonly<Record<string, unknown>>, after: object) {
   const update = fieldUpdate({ ...PERSON, ...after }, known({ ...PERSON, ...before }));
   return update && fieldsOfLetters(update.emptied);
 }
+
+it("has a letter for each field that a relation may lack", () => {
+  const optional = (["Person", "Company"] as const).flatMap((variant) =>
+    [...FIELDS_OF[variant]].filter((field) => !REQUIRED_OF[variant].has(field)),
+  );
+  expect(new Set(OPTIONAL)).toEqual(new Set(optional));
+  expect(OPTIONAL.length).toBeLessThanOrEqual(36);
+});
 
 describe("fieldUpdate", () => {
   it("names the fields that had a value and will have none", () => {
