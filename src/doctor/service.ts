@@ -5,7 +5,6 @@ import type { SchemaReply } from "../service/reply.ts";
 import { readOne } from "../ops/redis-reading.ts";
 import { listChanges } from "../service-spec/list-changes.ts";
 import { tenantFields, tenantListsOf } from "../service-spec/tenant-lists.ts";
-import { unlistedConstants } from "../mapping/unlisted-constants.ts";
 import { tokenName } from "../state/known-service.ts";
 import { sumOf } from "../state/outcomes.ts";
 import { pingOf, REDIS_DEADLINE_MS } from "../status/readings.ts";
@@ -201,16 +200,6 @@ async function checkLists(stores: Stores, reply: SchemaReply): Promise<Check[]> 
         "value lists",
         `the service's lists differ from those in use: ${says}`,
         "A running process fetches them again within ten minutes; the log names the change (value_lists.changed). Dead letters that they no longer refuse are then redriven.",
-      ),
-    ];
-  }
-  const unlisted = unlistedConstants(stores.config.MAPPING, lists);
-  if (unlisted.length > 0) {
-    return [
-      warn(
-        "value lists",
-        `the mapping sends values that the tenant's lists do not have: ${unlisted.join("; ")}`,
-        "They count as no value. Correct the mapping, or have the tenant allow them.",
       ),
     ];
   }
