@@ -197,9 +197,9 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
       held,
       heldSince,
       counted: countedTerminations,
-      limit: stores.terminationGuard.limit,
+      limit: limitIn(processes, "TERMINATE_LIMIT", stores.terminationGuard.limit),
     },
-    emptyLimit: stores.emptyingGuard.limit,
+    emptyLimit: limitIn(processes, "EMPTY_LIMIT", stores.emptyingGuard.limit),
     notifications: { waiting: read.notificationsWaiting, failure: read.notifyFailure },
     valueListsKnown: read.listsFetchedAt !== undefined,
     fallback: read.quota.pacing === "steady" && config.QUOTA_PACING === "auto",
@@ -208,6 +208,16 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
     folder: folderAt(read.now, read.folders),
     tokenIssuedAt: issuedAt === undefined ? undefined : Date.parse(issuedAt),
   };
+}
+
+/** The limit of the processes that send: a command may have been started with other variables. */
+function limitIn(
+  processes: readonly RunningProcess[],
+  name: "EMPTY_LIMIT" | "TERMINATE_LIMIT",
+  own: number,
+): number {
+  const [told = own] = processes.flatMap(({ settings }) => settings?.[name] ?? []);
+  return Number(told);
 }
 
 /** All that is read from Redis: one round trip, one moment. */

@@ -47,6 +47,12 @@ test("beyond EMPTY_LIMIT updates that empty one field wait for a person", async 
   expect(status.findings[0]?.severity).toBe("critical");
   expect(status.findings[0]?.says).toMatch(/empty email on 9 of 9 relations: .*EMPTY_LIMIT \(5\)/);
 
+  // A command that does not have the daemon's variables tells the daemon's limit.
+  const { EMPTY_LIMIT: _, ...others }: Record<string, string> = env;
+  await using command = spawnCrmsync(["status", "--json"], { env: others });
+  await command.ended;
+  expect(JSON.parse(command.stdout.join("\n"))).toMatchObject({ emptied: { limit: 5 } });
+
   // Other fields change as before.
   await push(10, { city: "Bonn" });
   await waitUntilSettled(daemon);
