@@ -6,7 +6,7 @@ import type { CrmConnector } from "./crm/connector.ts";
 import { CONNECTORS } from "./crm/connectors.ts";
 import { checkCrm, type CheckApi, type CrmLine, type CrmReport } from "./crm/crm-check.ts";
 import type { Mapping } from "./mapping/mapping.ts";
-import type { CrmChecks, CrmChecksByName } from "./state/crm-checks.ts";
+import type { CrmCheck, CrmChecks, CrmChecksByName } from "./state/crm-checks.ts";
 import { digestOf } from "./state/digest.ts";
 import type { RedisClock } from "./state/redis-clock.ts";
 
@@ -62,16 +62,28 @@ export async function checkNow(
   const needs = needsName(mapping, crms);
   const reports = await Promise.all(
     crms.map(async (crm) => {
-      const before = known[crm.name]?.types ?? {};
-      const { lines, types } = await check(config, mapping, crm, before, crms.length > 1);
-      // What could not be asked now is as it was.
-      const all = lines.some(({ what }) => what === "api") ? { ...before, ...types } : types;
-      return [crm.name, { at: clock.now(), needs, lines, types: all }] as const;
+      const before = known[crm.name];
+      const report = await check(config, mapping, crm, before?.types ?? {}, crms.length > 1);
+      return [crm.name, { at: clock.now(), needs, ...withUnasked(report, before) }] as const;
     }),
   );
   const checks = Object.fromEntries(reports);
   await crmChecks.store({ ...others, ...checks });
   return checks;
+}
+
+/** What could not be asked now is as it was. */
+function withUnasked(report: CrmReport, before: CrmCheck | undefined): CrmReport {
+  const { changed, lines, types } = report;
+  const isWhole = lines.every(({ what }) => what !== "api" && what !== "credentials");
+  if (isWhole || before === undefined) return report;
+  const asked = Object.keys(types).map((object) => object.toLowerCase());
+  const still = Object.entries(before.changed ?? {}).filter(([object]) => !asked.includes(object));
+  return {
+    lines,
+    types: { ...before.types, ...types },
+    changed: { ...Object.fromEntries(still), ...changed },
+  };
 }
 
 async function check(
@@ -82,7 +94,7 @@ async function check(
   isOneOfSeveral: boolean,
 ): Promise<CrmReport> {
   const checker = CHECKERS[name];
-  if (checker === undefined) return { lines: [], types: {} };
+  if (checker === undefined) return { lines: [], types: {}, changed: {} };
   let clock: { aheadMs: number; uncertainMs: number } | undefined;
   const client = createCrmApi({ timeoutMs: TIMEOUT_MS, wrapsLists: true, proxy: proxyOf(config) });
   const api: CheckApi = {

@@ -2,7 +2,7 @@
 import { withOwnIds } from "../src/crm/own-ids.ts";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import { FIELD_NAMES } from "../src/mapping/fields.ts";
-import { mapEventRecord } from "../src/mapping/map-event-record.ts";
+import { isUnusable, mapEventRecord } from "../src/mapping/map-event-record.ts";
 import type { MappingResult } from "../src/mapping/mapping.ts";
 import { NO_LISTS } from "../src/service-spec/tenant-lists.ts";
 import type { ContentHash } from "../src/event/event-key.ts";
@@ -65,14 +65,15 @@ export function openPorts(runtime: Runtime): IntakePorts {
 }
 
 async function mapRecord(runtime: Runtime, event: CrmEvent, subject: string): Promise<Mapped> {
-  const { mapping, tenantLists } = runtime;
+  const { crmChecks, mapping, tenantLists } = runtime;
   const { object, recordId } = splitSubject(subject);
   const { type, source, data } = event;
   const context = { type, source, subject, object, recordId, partial: data?.partial };
   // The record is the event's own: a record that was merged into it comes without one.
   const record = subject === event.subject ? event.data?.record : undefined;
   const lists = tenantLists.known() ?? NO_LISTS;
-  const mapped = await mapEventRecord(mapping, context, record, lists);
+  const options = { changed: crmChecks.changed() };
+  const mapped = await mapEventRecord(mapping, context, record, lists, options);
   if (mapped.kind !== "ignored") reportWarnings(runtime, mapped, subject);
   if (mapped.kind !== "mapped") return mapped;
   return { ...mapped, warned: mapped.warnings };
@@ -87,6 +88,7 @@ function reportWarnings(
   for (const { field, reason, kind } of warnings) {
     const label = FIELD_NAMES.includes(field) ? field : OTHER_FIELD;
     metrics.mappingWarnings.inc({ field: label, reason });
+    if (isUnusable(reason)) metrics.countLeftOut(label);
     const record = recordName(crmCode ?? subject);
     log.debug({ record, fields: [label], why: reason, kind }, "record.value_left_out");
   }

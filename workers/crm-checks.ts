@@ -13,7 +13,8 @@ export function keepCrmsChecked(runtime: Runtime): Polling {
   return startPolling({
     everyMs: LOOK_MS,
     async step() {
-      if (checkableCrms(config).length === 0) return;
+      // Also where this process has no credentials: intake keeps the fields whose type has changed.
+      if (checkableCrms(config).length === 0) return void (await runtime.crmChecks.current());
       await refreshCrmChecks(runtime, mapping, EVERY_MS);
     },
     onError: (error) => rarely.warn({ err: error }, "crm.not_checked"),

@@ -76,6 +76,7 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   shutdown.closes("sweep", startSweep(runtime));
   // Ends late: a slow CRM must not keep requests to the service from being settled.
   if (roles.has("intake")) {
+    await runtime.crmChecks.current();
     shutdown.closes("fetch", startFetch(runtime));
     shutdown.closes("checks of the CRMs", keepCrmsChecked(runtime));
   }

@@ -57,6 +57,8 @@ export interface CrmReport {
   readonly lines: readonly CrmLine[];
   /** Object → the CRM's name of a field that is read → the type that counts as right. */
   readonly types: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  /** Object in lower case → fields of the service that are made of a field whose type is another now. */
+  readonly changed: Readonly<Record<string, readonly string[]>>;
 }
 
 export interface CrmToCheck {
@@ -74,6 +76,7 @@ export async function checkCrm(crm: CrmToCheck): Promise<CrmReport> {
   const { api, checker, isOneOfSeveral } = crm;
   const lines: CrmLine[] = [];
   const types: Record<string, Readonly<Record<string, string>>> = {};
+  const changed: Record<string, readonly string[]> = {};
   for (const object of crm.objects) {
     const { name } = object;
     const wanted = namesOf(object, checker);
@@ -94,12 +97,15 @@ export async function checkCrm(crm: CrmToCheck): Promise<CrmReport> {
         return type === undefined ? [] : [[field, type] as const];
       }),
     );
-    lines.push(...fieldLines(object, types[name], fields, checker));
+    const found = differences(object, types[name], fields, checker);
+    lines.push(...fieldLines(object, types[name], fields, found));
+    const readers = found.readersOf(found.changed);
+    if (readers.length > 0) changed[name.toLowerCase()] = readers;
     const read = await checker.probe?.(api, name);
     if (read !== undefined && read.kind !== "found") lines.push(refused(read, name, checker));
   }
   const found = crm.objects.filter(({ name }) => types[name] !== undefined);
-  if (found.length === 0) return { lines, types };
+  if (found.length === 0) return { lines, types, changed };
   const rights = await checker.rights?.(api);
   const lacking = found
     .map(({ name }) => checker.right(name))
@@ -116,37 +122,50 @@ export async function checkCrm(crm: CrmToCheck): Promise<CrmReport> {
   ];
   if (crm.hasWebhooks) lines.push(await webhookLine(found, crm));
   const isRight = ({ what }: CrmLine) => lines.every((line) => line.what !== what);
-  return { lines: [...right.filter(isRight), ...lines], types };
+  return { lines: [...right.filter(isRight), ...lines], types, changed };
 }
 
 const namesOf = ({ uses }: ObjectNeeds, checker: CrmChecker): string[] => [
   ...new Set(uses.flatMap(({ path }) => checker.fieldName(path) ?? [])),
 ];
 
-function fieldLines(
+/** What a CRM has otherwise than the mapping needs it, by the CRM's names of fields. */
+function differences(
   object: ObjectNeeds,
   types: Readonly<Record<string, string>>,
   fields: Fields,
   checker: CrmChecker,
-): CrmLine[] {
-  const readersOf = (names: readonly string[]) => {
-    const readers = object.uses.filter(({ path }) => {
-      const name = checker.fieldName(path);
-      return name !== undefined && names.includes(name);
-    });
-    return [...new Set(readers.map(({ by }) => by))].join(", ");
-  };
+) {
   const names = namesOf(object, checker);
-  const missing = names.filter((name) => !fields.has(name));
-  const changed = names.filter((name) => fields.has(name) && types[name] !== fields.get(name));
+  return {
+    missing: names.filter((name) => !fields.has(name)),
+    changed: names.filter((name) => fields.has(name) && types[name] !== fields.get(name)),
+    /** The fields of the service that are made of them. */
+    readersOf(crmFields: readonly string[]): string[] {
+      const readers = object.uses.filter(({ path }) => {
+        const name = checker.fieldName(path);
+        return name !== undefined && crmFields.includes(name);
+      });
+      return [...new Set(readers.map(({ by }) => by))];
+    },
+  };
+}
+
+function fieldLines(
+  object: ObjectNeeds,
+  types: Readonly<Record<string, string>>,
+  fields: Fields,
+  { changed, missing, readersOf }: ReturnType<typeof differences>,
+): CrmLine[] {
+  const namesOfReaders = (names: readonly string[]) => readersOf(names).join(", ");
   return [
     ...(missing.length === 0
       ? []
-      : [missingLine(object.name, missing, fields, readersOf(missing))]),
+      : [missingLine(object.name, missing, fields, namesOfReaders(missing))]),
     ...changed.map((name) => {
-      const says = `\`${name}\` of ${object.name} has become ${fields.get(name)}, and was ${types[name]}; the mapping reads it for ${readersOf([name])}`;
+      const says = `\`${name}\` of ${object.name} has become ${fields.get(name)}, and was ${types[name]}; the mapping reads it for ${namesOfReaders([name])}. The service keeps what it has there`;
       const remedy =
-        "Try a record with crmsync preview; once the mapping is right with it: crmsync doctor --accept-types.";
+        "Try a record with crmsync preview; once the mapping is right with it: crmsync doctor --accept-types; then reconcile.";
       return fail("fields", says, remedy);
     }),
   ];

@@ -1,4 +1,5 @@
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
+import { NEVER_KEPT } from "./keeps-of-mapping.ts";
 import type {
   CrmRecord,
   EventContext,
@@ -19,6 +20,13 @@ const BY_LISTS: ReadonlySet<WarningReason> = new Set([
   "too_many",
 ]);
 
+/** Whether the mapping could not use a value, for a reason that lies in the value itself. */
+export const isUnusable = (reason: WarningReason): boolean =>
+  !NOTHING_LOST.has(reason) &&
+  !BY_LISTS.has(reason) &&
+  reason !== "not_carried" &&
+  reason !== "type_changed";
+
 /**
  * Maps the record of one event. What is left of a deleted record may be unusable: its crmCode is
  * then made from the event alone.
@@ -30,11 +38,23 @@ export async function mapEventRecord(
   lists: TenantLists,
   options: MapOptions = {},
 ): Promise<MappingResult> {
-  const mapped = withLeftOut(await mapping.map(context, record, lists, options));
+  const { changed = {}, ...own } = options;
+  const made = await mapping.map(context, record, lists, own);
+  const mapped = withLeftOut(withChanged(made, changed[context.object.toLowerCase()]));
   const hasNoKey = mapped.kind === "unmappable" && mapped.crmCode === undefined;
   if (!hasNoKey || record === undefined || context.type !== "crm.record.deleted") return mapped;
-  const withoutRecord = await mapping.map(context, undefined, lists, options);
+  const withoutRecord = await mapping.map(context, undefined, lists, own);
   return withoutRecord.kind === "mapped" ? withoutRecord : mapped;
+}
+
+/** A value of a field whose type has changed may mean something else than before. */
+function withChanged(mapped: MappingResult, changed: readonly string[] = []): MappingResult {
+  if (mapped.kind !== "mapped" || changed.length === 0) return mapped;
+  const { candidate = {}, warnings } = mapped;
+  const kept = changed
+    .filter((field) => candidate[field] !== undefined && !NEVER_KEPT.has(field))
+    .map((field) => ({ field, reason: "type_changed", kind: "a value of another type" }) as const);
+  return { ...mapped, warnings: [...warnings, ...kept] };
 }
 
 /**
@@ -51,6 +71,7 @@ function withLeftOut(mapped: MappingResult): MappingResult {
   const notUnderstood = fieldsOf(
     ({ field, reason }) =>
       reason === "no_longer_listed" ||
+      reason === "type_changed" ||
       reason === "not_carried" ||
       (candidate[field] === undefined && !NOTHING_LOST.has(reason)),
   );

@@ -23,6 +23,8 @@ export const WARNING_REASONS = {
   too_many: "the tenant allows only one value, and there are several",
   not_accepted: "the value breaks the service's rule for the field",
   unknown_field: "this type of relation does not have the field",
+  type_changed:
+    "the CRM's field has another type than before: what the service has stays until `crmsync doctor --accept-types`",
   not_carried:
     "the record came without what this field is made of; the CRM may still have a value there",
   no_digits: "a telephone number without a digit",
@@ -51,6 +53,8 @@ export type MappingResult =
 export interface MapOptions {
   /** Include the values in warnings. */
   readonly explain?: boolean;
+  /** By object, in lower case: fields of the service that are made of a field whose type has changed. */
+  readonly changed?: Readonly<Record<string, readonly string[]>>;
 }
 
 /** Of what a field of the service is made, or `crmCode` or `when`. */

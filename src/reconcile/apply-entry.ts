@@ -167,5 +167,6 @@ const withKept = (mapped: MappingResult, { keeps = [] }: PlanEntry): MappingResu
 function map({ type, source, data, subject: own }: CrmEvent, subject: string, view: PlanningView) {
   const record = subject === own ? data?.record : undefined;
   const context = { type, source, subject, ...splitSubject(subject), partial: data?.partial };
-  return mapEventRecord(view.mapping, context, record, view.lists);
+  const { changed = {}, lists, mapping } = view;
+  return mapEventRecord(mapping, context, record, lists, { changed });
 }

@@ -214,7 +214,12 @@ async function feed(
   return applyPlan(plan, {
     stores,
     events: readEvents(snapshot, mapping, options, Date.parse(asOf)),
-    view: { mapping, fingerprintOf, lists: stores.tenantLists.current() },
+    view: {
+      mapping,
+      fingerprintOf,
+      lists: stores.tenantLists.current(),
+      changed: await stores.crmChecks.readChanged(),
+    },
     now: () => stores.clock.now(),
     keepClaim,
     onPause,

@@ -3,7 +3,7 @@ import { parseEvent, splitSubject, type CrmEvent } from "../event/crm-event.ts";
 import { eventOrder } from "../event/event-order.ts";
 import { mapEventRecord } from "../mapping/map-event-record.ts";
 import { NEVER_KEPT } from "../mapping/keeps-of-mapping.ts";
-import type { Mapping, MappingWarning } from "../mapping/mapping.ts";
+import type { MapOptions, Mapping, MappingWarning } from "../mapping/mapping.ts";
 import type { NotCarried } from "../mapping/unread-paths.ts";
 import { UserError } from "../ops/user-error.ts";
 import { FIELDS_OF } from "../service-spec/business-relation.ts";
@@ -21,6 +21,7 @@ export interface PlanningView {
   readonly fingerprintOf: FingerprintOf;
   /** By object: what no record of the snapshot has. */
   readonly notCarried?: Readonly<Record<string, NotCarried>>;
+  readonly changed?: MapOptions["changed"];
   /** The present time, ms. */
   readonly now: number;
 }
@@ -105,13 +106,13 @@ function lacksOf(
 
 function mapEvent(
   { type, source, subject, data }: CrmEvent,
-  { mapping, lists }: PlanningView,
+  { mapping, lists, changed = {} }: PlanningView,
   recordId = splitSubject(subject).recordId,
 ) {
   const { object } = splitSubject(subject);
   const { partial } = data ?? {};
   const context = { type, source, subject: `${object}/${recordId}`, object, recordId, partial };
-  return mapEventRecord(mapping, context, data?.record, lists);
+  return mapEventRecord(mapping, context, data?.record, lists, { changed });
 }
 
 function wantedOf({

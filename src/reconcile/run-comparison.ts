@@ -139,6 +139,7 @@ async function read(
     lists: stores.tenantLists.current(),
     fingerprintOf,
     notCarried: search.notCarried(),
+    changed: await stores.crmChecks.readChanged(),
     now: stores.clock.now(),
   };
   return ingest(readEvents(counted, mapping, options, asOf), view, work, {

@@ -17,7 +17,12 @@ export interface CrmCheck {
   }[];
   /** Object → field that the mapping reads → the type that counts as right. */
   readonly types: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  /** Absent in what an earlier version has stored. */
+  readonly changed?: ChangedFields;
 }
+
+/** Object in lower case → fields of the service that are made of a field whose type has changed. */
+export type ChangedFields = Readonly<Record<string, readonly string[]>>;
 
 /** By the name of the CRM. */
 export type CrmChecksByName = Readonly<Record<string, CrmCheck>>;
@@ -29,6 +34,7 @@ export class CrmChecks {
   readonly #redis: Redis;
   readonly #keys: Keys;
   readonly #write: ReturnType<typeof redisWrite>;
+  #changed: ChangedFields = {};
 
   constructor(redis: Redis, keys: Keys) {
     this.#redis = redis;
@@ -42,8 +48,20 @@ export class CrmChecks {
     );
   }
 
-  current(): Promise<CrmChecksByName> {
-    return readOne(this.#redis, this.reading());
+  async current(): Promise<CrmChecksByName> {
+    const checks = await readOne(this.#redis, this.reading());
+    this.#changed = changedIn(checks);
+    return checks;
+  }
+
+  async readChanged(): Promise<ChangedFields> {
+    await this.current();
+    return this.changed();
+  }
+
+  /** As last read or stored by this process: in these fields the service keeps what it has. */
+  changed(): ChangedFields {
+    return this.#changed;
   }
 
   async claim(): Promise<boolean> {
@@ -54,5 +72,17 @@ export class CrmChecks {
   async store(checks: CrmChecksByName): Promise<void> {
     await this.#write("SET", this.#keys.crmChecks, JSON.stringify(checks));
     await this.#redis.del(this.#keys.crmChecking);
+    this.#changed = changedIn(checks);
   }
+}
+
+/** Two CRMs may both have an object of this name. */
+function changedIn(checks: CrmChecksByName): ChangedFields {
+  const changed: Record<string, readonly string[]> = {};
+  for (const [object, fields] of Object.values(checks).flatMap((check) =>
+    Object.entries(check.changed ?? {}),
+  )) {
+    changed[object] = [...(changed[object] ?? []), ...fields];
+  }
+  return changed;
 }

@@ -24,6 +24,7 @@ import { duration } from "./duration.ts";
 import { emptiedFindings } from "./emptied-findings.ts";
 import { fetchFindings } from "./fetch-findings.ts";
 import { finding, type Finding } from "./finding.ts";
+import { leftOutFindings } from "./left-out-findings.ts";
 import { notificationFindings } from "./notification-findings.ts";
 import { processFindings } from "./process-findings.ts";
 import type { Readings } from "./readings.ts";
@@ -42,7 +43,8 @@ export interface FindingContext {
   readonly tokenAgeDays: number | undefined;
   /**
    * `sender_error <route> <code>`, `webhook_error <webhook> <outcome>`, `fetched <crm> <outcome>` and
-   * `relation_gone`, `relation_unknown`, `not_stored`, `id_reused <source>` → how many in the last hour.
+   * `relation_gone`, `relation_unknown`, `not_stored`, `id_reused <source>`, `left_out <field>`,
+   * `checked intake passed` → how many in the last hour.
    */
   readonly outcomes: Readonly<Record<string, number>>;
   /** Length of the quota's hour window. */
@@ -102,6 +104,7 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
     ...crmFindings(readings),
     ...processFindings(readings),
     ...emptiedFindings(readings),
+    ...leftOutFindings(context.outcomes),
     ...terminationFindings(readings),
     ...bulkFindings(readings),
     ...reconcileFindings(readings),

@@ -138,6 +138,11 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
       tell(`id_reused ${source}`);
     },
 
+    /** Counts a value that the mapping could not use, for the status. */
+    countLeftOut(field: string): void {
+      tell(`left_out ${field}`);
+    },
+
     /** Counts how long the service took for a request about one relation that succeeded. */
     timeReply(operation: string, status: number | undefined, durationMs: number): void {
       if (!TIMED_OPERATIONS.has(operation) || status === undefined || status >= 300) return;
@@ -148,8 +153,8 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
     /**
      * What this process shares with the others through Redis: its counts so far, by `<outcome>`,
      * `checked <role> <result>`, `rejected <reason> <field>`, `duration <bucket>`, `relation_gone`,
-     * `relation_unknown`, `not_stored`, `sent <lane>`, `id_reused <source>`, `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` and
-     * `fetched <crm> <found or dropped>`.
+     * `relation_unknown`, `not_stored`, `sent <lane>`, `id_reused <source>`, `left_out <field>`,
+     * `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` and `fetched <crm> <found or dropped>`.
      */
     async sharedCounts(): Promise<ReadonlyMap<string, number>> {
       return new Map([

@@ -48,6 +48,14 @@ export function statusLines(status: Status, view: View): string[] {
     line("dead", deadText(status)),
     line("held", heldText(status)),
     ...(status.emptied.fields.length > 0 ? [line("emptied", emptiedText(status))] : []),
+    ...(Object.keys(status.leftOut).length > 0
+      ? [
+          line(
+            "left out",
+            `${countsText(status.leftOut)} in the last hour; the service keeps what it has`,
+          ),
+        ]
+      : []),
     ...(status.denial.state === "none" ? [] : [line("denial", denialText(status))]),
     ...(status.ledger.state === "done"
       ? []

@@ -12,6 +12,7 @@ import { bulkStatusOf, type BulkStatus } from "./bulk.ts";
 import { unfinished, waitingIn } from "./backlog.ts";
 import type { Finding } from "./finding.ts";
 import { findingsIn } from "./findings.ts";
+import { leftOutIn } from "./left-out-findings.ts";
 import { takeReadings, type Readings } from "./readings.ts";
 import { drainedAt, stopReasonsIn } from "./stops.ts";
 import type { Stores } from "./stores.ts";
@@ -69,6 +70,8 @@ export interface Status {
     /** null: unlimited. */
     readonly limit: number | null;
   };
+  /** Values of the records of the last hour that the mapping could not use, by field: the service keeps what it has. */
+  readonly leftOut: Readonly<Record<string, number>>;
   readonly terminations: {
     /** Changes that wait for a person: terminations, and updates that empty fields. */
     readonly held: number;
@@ -185,6 +188,7 @@ export function statusOf(readings: Readings, config: Config, version: string): S
       expiring: readings.expiring?.soon ?? 0,
     },
     emptied: emptiedIn(readings),
+    leftOut: Object.fromEntries(leftOutIn(outcomes).map(({ field, count }) => [field, count])),
     terminations: terminationsOf(readings),
     denial: {
       state: denial === undefined ? "none" : `${denial.cause}_denied`,

@@ -120,6 +120,14 @@ test("a live event with a value that is not understood changes the other fields 
   // The same state once more needs no request.
   await push("Köln", "Okt 74");
   expect(await writes()).toEqual({ reads: 1, writes: 1 });
+  const { leftOut } = await waitFor(
+    async () => {
+      const status = await daemon.status();
+      return status.leftOut["birthDate"] === 2 ? status : undefined;
+    },
+    { what: "the values left out in the status" },
+  );
+  expect(leftOut).toEqual({ birthDate: 2 });
   // What is understood is sent as ever, also that it is empty.
   await push("Köln", "1975-01-02");
   expect((await sandbox.relations()).get("p1")).toMatchObject({ birthDate: "1975-01-02" });

@@ -4,9 +4,11 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { readConfig } from "../../../src/config.ts";
 import { checkAll } from "../../../src/doctor/check-all.ts";
+import { waitUntilSettled } from "../../support/crmsync.ts";
 import { CRM_APIS, standInFor } from "../../support/crm-stand-ins.ts";
 import { localDaemon, localSandbox } from "../../support/in-process.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
+import { reconcile } from "../../support/reconcile.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { envFor } from "../../support/tenant-env.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -21,6 +23,7 @@ objects:
       firstName: FirstName
       lastName: LastName
       birthDate: Birthdate
+      city: MailingCity
 `;
 
 test("doctor and status name a renamed field, a missing webhook and a changed type", async () => {
@@ -33,6 +36,7 @@ test("doctor and status name a renamed field, a missing webhook and a changed ty
   const fields = new Map([
     ["FirstName", "string"],
     ["LastName", "string"],
+    ["MailingCity", "string"],
     ["Birthdate2", "date"],
   ]);
   description.fields.set("Contact", fields);
@@ -102,4 +106,53 @@ test("a doctor that lacks the variables of a CRM leaves alone what the daemon kn
   const stored = await crmChecks.current();
   expect(Object.keys(stored).toSorted()).toEqual(["hubspot", "salesforce"]);
   expect(stored["hubspot"]).toEqual(ofHubspot);
+});
+
+test("a field whose type has changed keeps its value at the service until a person accepts the type", async () => {
+  const crm = CRM_APIS.find(({ name }) => name === "salesforce");
+  if (crm === undefined) throw new Error("no stand-in");
+  await using dir = await tempDir();
+  await using sandbox = await localSandbox();
+  await using standIn = await standInFor(crm);
+  const types = { FirstName: "string", LastName: "string", MailingCity: "string" };
+  const fields = new Map([...Object.entries(types), ["Birthdate", "date"] as const]);
+  standIn.description.fields.set("Contact", fields);
+  const mapping = join(dir.path, "mapping.yaml");
+  await writeFile(mapping, MAPPING);
+  const api = { ...crm.settings(standIn.url), ...crm.secrets };
+  const env = envFor(sandbox, { DATA_DIR: dir.path, MAPPING: mapping, ...api });
+  const id = "0035g00000AbCdEAAV";
+  let sent = 0;
+  const push = async (Birthdate: string, MailingCity: string) => {
+    // A start reads what was found before it accepts an event.
+    await using daemon = await localDaemon(env);
+    sent += 1;
+    const record = { Id: id, FirstName: "Ada", LastName: "Muster", Birthdate, MailingCity };
+    const about = { specversion: "1.0", source: "/crm/sf", subject: `Contact/${id}` };
+    const type = "crm.record.updated";
+    await daemon.push([{ ...about, type, id: `${sent}`, data: { record } }]);
+    await waitUntilSettled(daemon);
+    const relation = (await sandbox.relations()).get(`sf-${id}`);
+    return { birthDate: relation?.["birthDate"], city: relation?.["city"] };
+  };
+  const doctor = async (acceptTypes = false) =>
+    void (await Promise.all(checkAll(readConfig(env), acceptTypes)));
+
+  await doctor();
+  expect(await push("2001-02-03", "Trier")).toEqual({ birthDate: "2001-02-03", city: "Trier" });
+  fields.set("Birthdate", "string");
+  await doctor();
+  expect(await push("2002-03-01", "Köln")).toEqual({ birthDate: "2001-02-03", city: "Köln" });
+  const file = join(dir.path, "contacts.ndjson");
+  const row = { Id: id, FirstName: "Ada", LastName: "Muster", MailingCity: "Köln" };
+  await writeFile(file, `${JSON.stringify({ ...row, Birthdate: "2002-03-01" })}\n`);
+  const compare = async () => {
+    const args = [file, "--object", "Contact", "--id-from", "Id", "--json"];
+    const { counts } = JSON.parse((await reconcile(env, args)).out) as { counts: unknown };
+    return counts;
+  };
+  expect(await compare()).toMatchObject({ equal: 1, different: 0 });
+  await doctor(true);
+  expect(await compare()).toMatchObject({ equal: 0, different: 1 });
+  expect(await push("2002-03-01", "Köln")).toEqual({ birthDate: "2002-03-01", city: "Köln" });
 });
