@@ -77,8 +77,8 @@ function withUnasked(report: CrmReport, before: CrmCheck | undefined): CrmReport
   const { changed, lines, types } = report;
   const isWhole = lines.every(({ what }) => what !== "api" && what !== "credentials");
   if (isWhole || before === undefined) return report;
-  const asked = Object.keys(types).map((object) => object.toLowerCase());
-  const still = Object.entries(before.changed ?? {}).filter(([object]) => !asked.includes(object));
+  const asked = new Set(Object.keys(types).map((object) => object.toLowerCase()));
+  const still = Object.entries(before.changed ?? {}).filter(([object]) => !asked.has(object));
   return {
     lines,
     types: { ...before.types, ...types },

@@ -141,7 +141,7 @@ function differences(
     missing: names.filter((name) => !fields.has(name)),
     changed: names.filter((name) => fields.has(name) && types[name] !== fields.get(name)),
     /** The fields of the service that are made of them. */
-    readersOf(crmFields: readonly string[]): string[] {
+    readersOf: (crmFields: readonly string[]): string[] => {
       const readers = object.uses.filter(({ path }) => {
         const name = checker.fieldName(path);
         return name !== undefined && crmFields.includes(name);

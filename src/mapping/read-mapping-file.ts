@@ -2,6 +2,7 @@
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import type { Document, LineCounter } from "yaml";
+import { jsonFaultAt } from "../event/json-fault.ts";
 import { checkMappingFile } from "./check-mapping-file.ts";
 import { checkStructure } from "./check-structure.ts";
 import type { MappingFile } from "./mapping-file.ts";
@@ -52,6 +53,11 @@ export function examineMappingFile(
   further: readonly Mistake[] = [],
 ): ExaminedFile {
   if (text.length > MAX_BYTES) return { file: undefined, problems: [TOO_LARGE] };
+  if (name.endsWith(".json") && !isJson(text)) {
+    const { column, isEnd, line } = jsonFaultAt(text);
+    const why = isEnd ? "the file is cut off here" : "a comma, a quote or a bracket is wrong here";
+    return { file: undefined, problems: [`${name}:${line}:${column}: it is not JSON: ${why}`] };
+  }
   const yaml = parseYaml(text);
   const isReadable = yaml.faults.length === 0 || yaml.value !== undefined;
   const { mistakes, file, pathOf } = isReadable
@@ -77,6 +83,15 @@ export function examineMappingFile(
     .toSorted((a, b) => a.line - b.line)
     .map((one) => `${name}:${one.line}: ${one.text}`);
   return { file, problems: [...new Set(problems)] };
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 const beginsWith = (path: Path, start: Path): boolean =>

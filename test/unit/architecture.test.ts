@@ -67,7 +67,7 @@ const RULES: Rules = {
       "src/state/redis-clock.ts",
     ],
     "src/event": [SPEC, "src/ops/redis-script.ts"],
-    "src/mapping": [SPEC, ...SYNC_TYPES, "src/event/record-id.ts"],
+    "src/mapping": [SPEC, ...SYNC_TYPES, "src/event/json-fault.ts", "src/event/record-id.ts"],
     "src/sync": [SPEC, "src/event"],
     "src/quota": [SPEC, ...SYNC_TYPES, "src/ops/redis-reading.ts", "src/ops/redis-script.ts"],
     "src/service": [

@@ -234,3 +234,15 @@ objects:
 `;
   expect(problemsOf(mapping)).toEqual([]);
 });
+
+test("a file in JSON is told by JSON's rules, with line and column", () => {
+  const faulty = '{"version":1,\n "objects":[{"object":"contact" "crmCode":"x"}]}';
+  const problems = (text: string) => examineMappingFile(text, "m.json").problems;
+  expect(problems(faulty)).toEqual([
+    "m.json:2:33: it is not JSON: a comma, a quote or a bracket is wrong here",
+  ]);
+  expect(problems('{"version":1,')).toEqual([
+    "m.json:1:14: it is not JSON: the file is cut off here",
+  ]);
+  expect(problems('{"version":1}').join()).not.toContain("JSON");
+});
