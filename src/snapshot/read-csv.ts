@@ -1,7 +1,6 @@
 /** Records in CSV: the first row names the fields, the delimiter is found out. */
 import { Readable, pipeline } from "node:stream";
 import { CsvError, parse } from "csv-parse";
-import { isObject } from "../mapping/is-object.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { Item } from "./item.ts";
 
@@ -99,16 +98,29 @@ function recordOf(file: string, row: number, columns: Columns, cells: readonly s
   return nested(fields);
 }
 
-/** The path `address.city` finds a column of that name, unless there is a column `address`, too. */
+/** A place in a list has two digits at most. */
+const PATH = /^(?!.*[.[]\d{3,}(?:[.\]]|$))[^.[\]]+(?:\.[^.[\]]+|\[\d+\])+$/;
+const STEPS = /[^.[\]]+|\[\d+\]/g;
+
+const isContainer = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null;
+
+/**
+ * The paths `address.city` and `emails[0].value` find a column of that name, unless there is a column `address`
+ * or `emails`, too.
+ */
 function nested(fields: readonly (readonly [name: string, value: string])[]) {
   const record: Record<string, unknown> = Object.fromEntries(fields);
   for (const [name, value] of fields) {
-    if (!/[^.]\.[^.]/.test(name) || name.includes("__proto__")) continue;
-    const steps = name.split(".");
+    if (!PATH.test(name) || name.includes("__proto__")) continue;
+    const steps = (name.match(STEPS) ?? []).map((step) => step.replace(/^\[(\d+)\]$/, "$1"));
     const last = steps.pop() ?? "";
     let at: unknown = record;
-    for (const step of steps) if (isObject(at)) at = at[step] ??= {};
-    if (isObject(at)) at[last] = value;
+    for (const [index, step] of steps.entries()) {
+      const next = steps[index + 1] ?? last;
+      if (isContainer(at)) at = at[step] ??= /^\d+$/.test(next) ? [] : {};
+    }
+    if (isContainer(at)) at[last] = value;
   }
   return record;
 }

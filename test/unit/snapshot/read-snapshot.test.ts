@@ -331,3 +331,17 @@ test("a line that is too long to be read as a whole is named", async () => {
     /^crm, line 2 is longer than 268435456 characters/,
   );
 });
+
+test("columns that are paths make objects and lists, of a size that a record can have", async () => {
+  const header = ["address.city", "emails[0].value", "emails[1].value", "tags.0", "x[4000000]"];
+  const { values } = await read(`id,${header.join()}\n1,Trier,a@b.lu,c@d.lu,vip,y\n`);
+  expect(values).toEqual([
+    expect.objectContaining({
+      address: { city: "Trier" },
+      emails: [{ value: "a@b.lu" }, { value: "c@d.lu" }],
+      tags: ["vip"],
+      "x[4000000]": "y",
+    }),
+  ]);
+  expect(Object.keys(values[0] as object)).not.toContain("x");
+});
