@@ -1,5 +1,6 @@
 /** A connector is all that crmsync knows of one CRM: its webhooks, and how its records are read. */
 import type { Problem } from "../event/problem.ts";
+import type { ChangePuller } from "./change-puller.ts";
 import type { RecordLister } from "./record-lister.ts";
 import type { RecordReader } from "./record-reader.ts";
 
@@ -37,6 +38,8 @@ export interface CrmConnector extends WebhookEndpoint {
   readonly reader?: RecordReader;
   /** Lists all records, for `crmsync reconcile --from`. */
   readonly lister: RecordLister;
+  /** Asks for changes since a cursor, for `PULL_FROM`. */
+  readonly puller?: ChangePuller;
 }
 
 /** An HTTP request without its body, with everything that any of the CRMs signs or needs. */
