@@ -78,6 +78,7 @@ export const IDLE: Readings = {
   isFeeding: false,
   bulkPause: undefined,
   crmChecks: {},
+  pulls: {},
   fetchFailures: [],
   fallback: false,
   wentBackwardsAt: undefined,

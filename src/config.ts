@@ -82,6 +82,12 @@ const baseUrl = httpUrl.superRefine((text, context) => {
 });
 
 const DAY_MS = 86_400_000;
+const UNITS_MS: Readonly<Record<string, number>> = {
+  s: 1000,
+  min: 60_000,
+  m: 60_000,
+  h: 3_600_000,
+};
 const MOST_HOURS = 8760;
 
 const DATE = z.iso.datetime({ offset: true }).or(z.iso.date());
@@ -211,6 +217,23 @@ const variables = {
       error: "must be stdout, or the absolute path of a file",
     })
     .optional(),
+  /** CRMs that are asked for changes. */
+  PULL_FROM: z
+    .string()
+    .transform((text) => [...new Set(text.split(",").map((part) => part.trim().toLowerCase()))])
+    .refine((names) => names.every((name) => /^[a-z][a-z0-9_-]*$/.test(name)), {
+      error: "must list CRMs with commas between, as hubspot,pipedrive",
+    })
+    .optional(),
+  /** ms */
+  PULL_EVERY: z
+    .string()
+    .default("5 min")
+    .transform((text) => /^(\d{1,6}) ?(s|min|m|h)$/.exec(text.trim()))
+    .transform((found) => Number(found?.[1]) * (UNITS_MS[found?.[2] ?? ""] ?? Number.NaN))
+    .refine((ms) => ms >= 1000 && ms <= DAY_MS, {
+      error: "must be a time from 1 s to 24 h, as 30 s, 5 min, 1 h",
+    }),
   RECONCILE_DIR: z.string().optional(),
   RECONCILE_CRON: z
     .string()

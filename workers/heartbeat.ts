@@ -93,6 +93,7 @@ function sharedSettings(
   return {
     ...(roles.has("intake") && {
       MAPPING: `${basename(mapping.name)}${hash === undefined ? "" : ` (${hash})`}`,
+      ...(config.PULL_FROM !== undefined && { PULL_FROM: config.PULL_FROM.join(",") }),
     }),
     ...(service !== undefined && {
       SERVICE_BASE_URL: serviceName(service.baseUrl),

@@ -5,6 +5,7 @@ import { ownData } from "../src/event/job-data.ts";
 import { normalTime } from "../src/event/event-order.ts";
 import { arrivedAt, jobFault } from "../src/event/job-fault.ts";
 import type { Part } from "../src/ops/shutdown.ts";
+import { pulledFrom } from "../src/pull/pulled-events.ts";
 import { acceptEvent, identityOf, type Arrival } from "../src/sync/accept-event.ts";
 import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
 import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
@@ -115,7 +116,8 @@ async function accept(runtime: Runtime, intakePorts: IntakePorts, job: Job): Pro
   const source = runtime.metrics.sourceLabel(event?.source ?? "unknown");
   runtime.metrics.eventsReceived.inc({ source });
   if (event !== undefined) {
-    await runtime.sources.heard(source, arrival.at);
+    // A pull is no sender that could be silent.
+    if (pulledFrom(event.source) === undefined) await runtime.sources.heard(source, arrival.at);
     const time = event.time === undefined ? job.timestamp : Date.parse(event.time);
     await runtime.sources.datedAhead(source, time, arrival.at);
   }
@@ -162,8 +164,8 @@ async function arrivalOf(job: Job, value: unknown, runtime: Runtime): Promise<Ar
 async function isClockBack(job: Job, value: unknown, runtime: Runtime): Promise<boolean> {
   const { id, lane, source, time } = (value ?? {}) as Readonly<Record<string, unknown>>;
   if (typeof source !== "string" || typeof time !== "string" || lane === "bulk") return false;
-  // The time of a fetched record is not that of its arrival.
-  if (typeof id !== "string" || isFetched({ id })) return false;
+  // The time of a fetched or pulled record is not that of its arrival.
+  if (typeof id !== "string" || isFetched({ id }) || pulledFrom(source) !== undefined) return false;
   const at = Date.parse(normalTime(time) ?? "");
   if (Number.isNaN(at)) return false;
   const { clock, log, metrics, sources } = runtime;

@@ -20,6 +20,7 @@ import { startProbing } from "./probe.ts";
 import { createRuntime, type Runtime, type RuntimeOptions } from "./runtime.ts";
 import { adoptKeptFields } from "./kept-fields.ts";
 import { startNotifying } from "./notify.ts";
+import { startPulling } from "./pull.ts";
 import { openKeyring } from "./keyring.ts";
 import { meetService } from "./known-service.ts";
 import { keepSealed } from "./reseal.ts";
@@ -78,6 +79,7 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   if (roles.has("intake")) {
     await runtime.crmChecks.current();
     shutdown.closes("fetch", startFetch(runtime));
+    shutdown.closes("pulls", startPulling(runtime));
     shutdown.closes("checks of the CRMs", keepCrmsChecked(runtime));
   }
   const service = roles.has("sync") ? options.service : undefined;

@@ -3,6 +3,8 @@ import type { CrmEvent } from "../src/event/crm-event.ts";
 import type { Accepted } from "../src/sync/accept-event.ts";
 import { IGNORE_REASONS } from "../src/sync/mapped.ts";
 import { hashOf } from "../src/ops/log-names.ts";
+import { isMissedByWebhooks, pulledFrom } from "../src/pull/pulled-events.ts";
+import { hasWebhooks } from "../src/pull/pulled-crms.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -21,6 +23,7 @@ export function reportAccepted(
   const common = { crmCode, lane, source };
   const isRedriven = since !== undefined;
   if (record.ignored !== undefined) reportIgnored(runtime, record, event, source);
+  reportPulled(runtime, record, event);
   if (record.reused === true) runtime.metrics.countReused(source);
   if (coalesced) reportOutcome(runtime, { ...common, outcome: "coalesced" });
   switch (result) {
@@ -50,6 +53,21 @@ export function reportAccepted(
     case "ignored":
     case "rejected":
       reportOutcome(runtime, { ...common, outcome: result, reason, problems, isRedriven });
+  }
+}
+
+/** Counts whether a pulled change was new, and whether a webhook should have told of it. */
+function reportPulled(
+  { clock, config, metrics }: Runtime,
+  { result }: Accepted,
+  event: CrmEvent | undefined,
+): void {
+  const crm = event && pulledFrom(event.source);
+  if (event === undefined || crm === undefined || result === "waiting") return;
+  const isNew = result === "staged" || result === "held" || result === "fetching";
+  metrics.pulledChanges.inc({ crm, result: isNew ? "new" : "known" });
+  if (isNew && hasWebhooks(config, crm) && isMissedByWebhooks(event, clock.now())) {
+    metrics.pulledChanges.inc({ crm, result: "missed" });
   }
 }
 

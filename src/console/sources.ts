@@ -20,7 +20,7 @@ export function serveSources(app: FastifyInstance, ports: ConsolePorts): void {
     const readings = await ports.readings();
     const main = live(
       "sources",
-      html`${heard(readings)}${refused(refusedIn(sumOf(readings.minutes)))}`,
+      html`${heard(readings)}${pulled(readings)}${refused(refusedIn(sumOf(readings.minutes)))}`,
     );
     return sendPage(request, reply, ports, { title: "Sources", tab: "sources", main });
   });
@@ -43,6 +43,41 @@ function heard(readings: Readings): Html {
     ],
   })}
   ${hidden > 0 && html`<p>${hidden} more are not shown.</p>`}`;
+}
+
+function pulled({ minutes, now, pulls }: Readings): Html | false {
+  const all = Object.entries(pulls);
+  const missed = sumOf(minutes);
+  return (
+    all.length > 0 &&
+    html`<h2>Pulled CRMs</h2>
+      ${table({
+        caption: "CRMs that are asked for changes",
+        rows: all,
+        columns: [
+          { heading: "CRM", cell: ([crm]) => crm },
+          {
+            heading: "Last pull",
+            cell: ([, { at }]) =>
+              at === undefined
+                ? "not yet"
+                : html`${moment(at)}, ${duration(Math.max(0, now - at))} ago`,
+          },
+          {
+            heading: "State",
+            cell: ([, { failure }]) =>
+              failure === undefined
+                ? html`<span class="good">answers</span>`
+                : html`<span class="bad">${failure.why}</span>`,
+          },
+          {
+            heading: "Without a webhook, last hour",
+            isNumber: true,
+            cell: ([crm]) => missed[`pull_missed ${crm}`] ?? 0,
+          },
+        ],
+      })}`
+  );
 }
 
 function stateOf({ now, clocksAhead }: Readings, source: string, at: number): Html | Html[] {

@@ -49,6 +49,8 @@ export interface PulledChange {
    * has read it.
    */
   readonly at: string | undefined;
+  /** The time by which the CRM was asked, if `at` is another one. */
+  readonly askedBy?: string | undefined;
 }
 
 export interface IdsPage {
@@ -68,11 +70,7 @@ const OVERLAP_MS = 300_000;
 /** One page of what has changed since a time. */
 export interface TimedPage {
   readonly kind: "page";
-  /** Those with a record have a time. */
-  readonly changes: readonly (PulledChange & {
-    /** The time by which the CRM was asked, if `at` is another one. */
-    readonly askedBy?: string | undefined;
-  })[];
+  readonly changes: readonly PulledChange[];
   /** Undefined: the last one. */
   readonly next: string | undefined;
 }

@@ -2,12 +2,11 @@
 import { createHash } from "node:crypto";
 import { existsSync, renameSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { proxyOf, settingOf, type Config } from "../config.ts";
 import { createCrmApi } from "../crm/api-client.ts";
 import { CONNECTORS } from "../crm/connectors.ts";
+import { politeApi } from "../crm/polite-api.ts";
 import type { RecordLister } from "../crm/record-lister.ts";
-import type { RecordApi } from "../crm/record-reader.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { Reconciliations } from "../state/reconciliations.ts";
@@ -26,9 +25,6 @@ export const LISTED_CRMS: readonly string[] = CONNECTORS.map(({ name }) => name)
  * be listed, and its clock may be behind ours.
  */
 const MARGIN_MS = 30_000;
-
-/** So many requests need no pause between them. */
-const BURST = 10;
 
 const TIMEOUT_MS = 60_000;
 const MAX_BYTES = 64 * 1024 * 1024;
@@ -109,19 +105,12 @@ async function listObjects({ config, mapping }: ListingSession, listing: Listing
     ...(options.signal !== undefined && { signal: options.signal }),
   });
   let requests = file.requests();
-  let nextAt = 0;
-  const polite: RecordApi = {
+  const polite = politeApi(api, {
+    pauseMs: lister.pauseMs,
     setting: (name) => settingOf(config, name)?.() ?? "",
-    token: (...request) => api.token(...request),
-    async get(...request) {
-      const now = performance.now();
-      const aheadMs = nextAt - now - BURST * lister.pauseMs;
-      if (aheadMs > 0) await sleep(aheadMs, undefined, { signal: options.signal });
-      requests += 1;
-      nextAt = Math.max(nextAt, now) + lister.pauseMs;
-      return api.get(...request);
-    },
-  };
+    onRequest: () => (requests += 1),
+    signal: options.signal,
+  });
   const report = () =>
     options.onProgress?.({
       objects: Object.fromEntries(objects.map((object) => [object, file.progress(object).records])),

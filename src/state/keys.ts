@@ -120,6 +120,10 @@ export interface Keys {
   /** The mapping's kept fields by variant, as JSON: what fingerprints leave out (kept-fields.ts). */
   readonly keptFields: string;
   /** What the last check of each CRM found (crm-checks.ts), as JSON. */
+  /** Where the pulls of each CRM stand. */
+  readonly pulls: string;
+  readonly pullOwner: (crm: string) => string;
+  readonly pulledIds: (crm: string, object: string) => string;
   readonly crmChecks: string;
   /** Set while one process checks the CRMs. */
   readonly crmChecking: string;
@@ -240,6 +244,9 @@ export function keysOf(prefix: string): Keys {
     thinEvents: `${prefix}:thin-events`,
     keyring: `${prefix}:keyring`,
     keptFields: `${prefix}:kept-fields`,
+    pulls: `${prefix}:pulls`,
+    pullOwner: (crm) => `${prefix}:pulls:owner:${crm}`,
+    pulledIds: (crm, object) => `${prefix}:pulls:ids:${crm}:${object}`,
     crmChecks: `${prefix}:crm-checks`,
     crmChecking: `${prefix}:crm-checks:checking`,
     resealing: `${prefix}:keyring:resealing`,

@@ -27,6 +27,7 @@ import { finding, type Finding } from "./finding.ts";
 import { leftOutFindings } from "./left-out-findings.ts";
 import { notificationFindings } from "./notification-findings.ts";
 import { processFindings } from "./process-findings.ts";
+import { pullFindings } from "./pull-findings.ts";
 import type { Readings } from "./readings.ts";
 import { rejectionsIn } from "./rejections.ts";
 import { reconcileFindings } from "./reconcile-findings.ts";
@@ -43,7 +44,7 @@ export interface FindingContext {
   readonly tokenAgeDays: number | undefined;
   /**
    * `sender_error <route> <code>`, `webhook_error <webhook> <outcome>`, `fetched <crm> <outcome>` and
-   * `relation_gone`, `relation_unknown`, `not_stored`, `id_reused <source>`, `left_out <field>`,
+   * `relation_gone`, `relation_unknown`, `not_stored`, `id_reused <source>`, `left_out <field>`, `pull_missed <crm>`,
    * `checked intake passed` → how many in the last hour.
    */
   readonly outcomes: Readonly<Record<string, number>>;
@@ -115,6 +116,7 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
     ...listFindings(readings, context),
     ...lostFindings(readings),
     ...fetchFindings(context.outcomes),
+    ...pullFindings(readings, context.outcomes),
     ...senderFindings(readings, context),
     ...clockFindings(readings),
     ...auditFindings(readings),

@@ -15,6 +15,7 @@ import { MAX_SOURCES } from "../state/sources.ts";
 import { DENIAL_CAUSES } from "../sync/outcomes.ts";
 import { bulkPending } from "./bulk.ts";
 import { unusuallyEmptied } from "./emptied-findings.ts";
+import { completeAt, overduePulls } from "./pull-findings.ts";
 import { QUEUE_STATES } from "./queue-reading.ts";
 import type { Readings } from "./readings.ts";
 import { nextRunAt } from "./reconcile-findings.ts";
@@ -88,6 +89,18 @@ const GAUGES: readonly SharedGauge[] = [
     name: "unusually_emptied_fields",
     help: "Fields that more relations lose within an hour than EMPTY_LIMIT allows.",
     read: (readings) => unusuallyEmptied(readings).length,
+  },
+  {
+    name: "pull_last_success_timestamp_seconds",
+    help: "When the last pull of a CRM began that has brought all its changes; before the first one, when it was first tried.",
+    labels: ["crm"],
+    read: ({ pulls }) =>
+      Object.entries(pulls).map(([crm, state]): Sample => [{ crm }, completeAt(state) / 1000]),
+  },
+  {
+    name: "pulls_overdue",
+    help: "CRMs of PULL_FROM that have not told their changes for three intervals and ten minutes.",
+    read: (readings) => overduePulls(readings).length,
   },
   {
     name: "dead_letters",

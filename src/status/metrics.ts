@@ -153,7 +153,7 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
     /**
      * What this process shares with the others through Redis: its counts so far, by `<outcome>`,
      * `checked <role> <result>`, `rejected <reason> <field>`, `duration <bucket>`, `relation_gone`,
-     * `relation_unknown`, `not_stored`, `sent <lane>`, `id_reused <source>`, `left_out <field>`,
+     * `relation_unknown`, `not_stored`, `sent <lane>`, `id_reused <source>`, `left_out <field>`, `pull_missed <crm>`,
      * `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` and `fetched <crm> <found or dropped>`.
      */
     async sharedCounts(): Promise<ReadonlyMap<string, number>> {
@@ -164,6 +164,9 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
         ...(await countsOf(own.relationsGone, () => "relation_gone")),
         ...(await countsOf(own.relationsUnknown, () => "relation_unknown")),
         ...(await countsOf(own.relationsNotStored, () => "not_stored")),
+        ...(await countsOf(own.pulledChanges, ({ crm, result }) =>
+          result === "missed" ? `pull_missed ${crm}` : undefined,
+        )),
         ...(await countsOf(own.intakeRequests, ({ route, code }) =>
           SENDER_ERRORS.has(String(code)) ? `sender_error ${route} ${code}` : undefined,
         )),
@@ -215,6 +218,11 @@ function defineOwn(registry: Registry, withExemplars: boolean) {
       "crm",
       "outcome",
     ]),
+    pulledChanges: counter(
+      "pull_changes_total",
+      "Changes that a CRM told when it was asked: new ones, those of them of which no webhook had told, and known ones.",
+      ["crm", "result"],
+    ),
     mappingWarnings: counter(
       "mapping_warnings_total",
       "Values of records that the mapping did not carry over unchanged.",

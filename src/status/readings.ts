@@ -22,6 +22,7 @@ import {
   type RunSource,
 } from "../state/reconcile-runs.ts";
 import type { CrmChecksByName } from "../state/crm-checks.ts";
+import type { PullStates } from "../state/pulls.ts";
 import type { NotedComparison } from "../state/comparisons.ts";
 import type { FetchFailure } from "../state/thin-events.ts";
 import type { FeedingPlan, Reconciliation } from "../state/reconciliations.ts";
@@ -110,6 +111,8 @@ export interface Readings {
   readonly limited: readonly string[];
   /** What the last check of each CRM found. */
   readonly crmChecks: CrmChecksByName;
+  /** The CRMs that are asked for changes. */
+  readonly pulls: PullStates;
   /** CRMs that do not return records: how many, and why, of the record that is tried next. */
   readonly fetchFailures: readonly FetchFailure[];
   /** Whether pacing is steady although it was not configured so. */
@@ -255,6 +258,7 @@ function readAll(stores: Stores, redis: Redis) {
     warmUp: stores.ledger.warmUpReading(),
     ledgerRows: stores.ledger.sizeReading(),
     crmChecks: stores.crmChecks.reading(),
+    pulls: stores.pulls.states(),
     fetchFailures: thinEvents.failures(),
     all: stores.heartbeats.all(),
     wentBackwardsAt: stores.stateAge.wentBackwardsAt(),

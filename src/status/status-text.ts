@@ -62,6 +62,7 @@ export function statusLines(status: Status, view: View): string[] {
       : [line("ledger", `${WARMTH[status.ledger.state]}, ${knownText(status.ledger)}`)]),
     line("reconciled", reconciledText(status)),
     line("sources", sourcesText(status)),
+    ...(Object.keys(status.pulls).length > 0 ? [line("pulled", pullsText(status))] : []),
     line("redis", redisText(status)),
   ];
 }
@@ -202,6 +203,20 @@ function sourcesText({ at, sources }: Status): string {
   });
   return known.length === 0 ? "none so far" : known.join(" · ");
 }
+
+const pullsText = ({ at, pulls }: Status): string =>
+  Object.entries(pulls)
+    .map(([crm, { failure, lastPullAt, listed, missedByWebhooks }]) =>
+      [
+        lastPullAt === null
+          ? `${crm} not yet`
+          : `${crm} ${duration(Date.parse(at) - Date.parse(lastPullAt))} ago`,
+        ...(failure === null ? [] : ["failing"]),
+        ...(listed === null ? [] : [`lists all records, ${listed} so far`]),
+        ...(missedByWebhooks > 0 ? [`${missedByWebhooks} without a webhook in the last hour`] : []),
+      ].join(", "),
+    )
+    .join(" · ");
 
 function redisText({ redis }: Status): string {
   const used = `${(redis.usedBytes / 2 ** 20).toFixed(1)} MiB`;

@@ -118,6 +118,23 @@ export interface Status {
     readonly folder: { readonly waiting: number; readonly failed: number } | null;
   };
   readonly sources: Readonly<Record<string, { readonly lastEventAt: string }>>;
+  /** The CRMs of PULL_FROM. */
+  readonly pulls: Readonly<
+    Record<
+      string,
+      {
+        /** When the last pull began that has brought all changes. */
+        readonly lastPullAt: string | null;
+        readonly nextPullAt: string;
+        /** Why it has failed since. */
+        readonly failure: string | null;
+        /** Records listed so far, while all of them are listed. */
+        readonly listed: number | null;
+        /** Changes of the last hour of which no webhook had told. */
+        readonly missedByWebhooks: number;
+      }
+    >
+  >;
   readonly redis: {
     readonly version: string;
     /** How long it took to answer the process that has read this. */
@@ -205,6 +222,7 @@ export function statusOf(readings: Readings, config: Config, version: string): S
     sources: Object.fromEntries(
       Object.entries(readings.sources).map(([name, at]) => [name, { lastEventAt: iso(at) }]),
     ),
+    pulls: pullsOf(readings, outcomes),
     redis: {
       version: redis.version,
       pingMs: Math.round(readings.pingMs * 10) / 10,
@@ -214,6 +232,24 @@ export function statusOf(readings: Readings, config: Config, version: string): S
     },
   };
 }
+
+const pullsOf = (
+  { pulls }: Readings,
+  outcomes: Readonly<Record<string, number>>,
+): Status["pulls"] =>
+  Object.fromEntries(
+    Object.entries(pulls).map(([crm, { at, failure, nextAt, objects }]) => {
+      const listed = Object.values(objects).flatMap(({ listing }) => listing?.records ?? []);
+      const pull = {
+        lastPullAt: at === undefined ? null : iso(at),
+        nextPullAt: iso(nextAt),
+        failure: failure?.why ?? null,
+        listed: listed.length === 0 ? null : listed.reduce((sum, count) => sum + count, 0),
+        missedByWebhooks: outcomes[`pull_missed ${crm}`] ?? 0,
+      };
+      return [crm, pull];
+    }),
+  );
 
 const emptiedIn = ({ emptied, emptyLimit }: Readings): Status["emptied"] => ({
   fields: emptied,

@@ -31,6 +31,7 @@ import { KnownService } from "../state/known-service.ts";
 import { Resealing } from "../state/reseal.ts";
 import { ReconcileRuns } from "../state/reconcile-runs.ts";
 import { CrmChecks } from "../state/crm-checks.ts";
+import { Pulls } from "../state/pulls.ts";
 import { Comparisons } from "../state/comparisons.ts";
 import { Reconciliations } from "../state/reconciliations.ts";
 import { Sealing } from "../state/sealing.ts";
@@ -103,6 +104,7 @@ export interface Stores {
   readonly reconciliations: Reconciliations;
   readonly comparisons: Comparisons;
   readonly crmChecks: CrmChecks;
+  readonly pulls: Pulls;
   readonly reconcileRuns: ReconcileRuns;
   readonly notifications: Notifications;
   readonly auditActs: AuditActs;
@@ -188,6 +190,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     reconciliations: new Reconciliations(redis, keys),
     comparisons: new Comparisons(redis, keys),
     crmChecks: new CrmChecks(redis, keys),
+    pulls: new Pulls(redis, keys),
     reconcileRuns: new ReconcileRuns(redis, keys),
     notifications: new Notifications(redis, keys, config.QUOTA_HOUR_MS),
     quotaState: quotaReading(quotaLimits(config)),

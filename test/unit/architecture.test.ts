@@ -55,6 +55,7 @@ const RULES: Rules = {
       "src/mapping/nearest.ts",
       "src/ops/loopback.ts",
       "src/ops/user-error.ts",
+      "src/pull/pulled-crms.ts",
       "src/reconcile/crm-snapshot.ts",
       "src/state/heartbeats.ts",
     ],
@@ -119,6 +120,7 @@ const RULES: Rules = {
       "src/ops/secrets.ts",
       "src/ops/undici.ts",
     ],
+    "src/pull": ["src/config.ts", "src/crm", "src/event", "src/state/pulls.ts"],
     "src/status": [
       ...SYNC_TYPES,
       "src/sync/breaker.ts",
@@ -271,6 +273,7 @@ const RULES: Rules = {
       "src/mapping",
       "src/notify",
       "src/ops",
+      "src/pull",
       "src/quota",
       "src/reconcile",
       "src/service",

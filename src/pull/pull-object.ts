@@ -1,0 +1,169 @@
+/** Pulls one object of a CRM: what has changed since its cursor, and all of it where the cursor is not known. */
+import type { ChangePuller, ObjectChanges, PullApi } from "../crm/change-puller.ts";
+import type { NotListed, RecordLister } from "../crm/record-lister.ts";
+import type { RecordReader } from "../crm/record-reader.ts";
+import type { ContentHash } from "../event/event-key.ts";
+import type { PulledIds, PulledObject } from "../state/pulls.ts";
+import { eventOfChange, eventOfListed, type PulledEvent } from "./pulled-events.ts";
+
+/** A CRM dates a change before it can be listed, and its clock may be behind ours, ms. */
+const MARGIN_MS = 30_000;
+
+/** Records that are missing in the list and asked for in one pull; the others are at the next ones. */
+const MOST_GONE = 500;
+
+export interface ObjectToPull {
+  readonly crm: string;
+  readonly object: string;
+  readonly puller: ChangePuller;
+  readonly lister: Pick<RecordLister, "open">;
+  readonly reader: RecordReader | undefined;
+  readonly api: PullApi;
+  /** Names that the mapping reads. */
+  readonly fields: ReadonlySet<string>;
+  readonly contentOf: ContentHash;
+  /** Its records need others beside them, which the CRM is asked for. */
+  readonly isThin: boolean;
+  readonly ids: PulledIds;
+  /** The present time, ms, by the clock of Redis. */
+  now(): number;
+  /** Resolves once the events are durable. */
+  push(events: readonly PulledEvent[]): Promise<void>;
+  /** Keeps how far it has come: the events before are durable. */
+  keep(progress: PulledObject): Promise<void>;
+  /** Whether a page of a listing may be asked for now. */
+  mayList(): Promise<boolean>;
+}
+
+/** `unknown_object`: the CRM has no such object. `listing`: there is more to list. */
+export type PullEnd = "done" | "listing" | "unknown_object" | "cursor_lost";
+
+/** The CRM did not answer as it should. */
+export class PullFailed extends Error {
+  /** It asks for a pause of so long, ms. */
+  readonly pauseMs: number;
+  constructor(object: string, answer: NotListed) {
+    super(`${object}: ${whyOf(answer)}`);
+    this.pauseMs = answer.kind === "throttled" ? answer.retryAfterMs : 0;
+  }
+}
+
+/** @throws PullFailed; what was kept until then counts. */
+export async function pullObject(
+  pull: ObjectToPull,
+  known: PulledObject | undefined,
+): Promise<PullEnd> {
+  const { api, fields, object, puller } = pull;
+  const changes = await puller.open(api, object, fields);
+  if (changes.kind === "not_found") return "unknown_object";
+  if (changes.kind !== "changes") throw new PullFailed(object, changes);
+  const progress = known ?? (await begin(pull, changes));
+  const pulled = await pullChanges(pull, changes, progress);
+  if (pulled === "cursor_lost") {
+    await begin(pull, changes);
+    return "cursor_lost";
+  }
+  await pullDeletions(pull, changes);
+  return list(pull, pulled);
+}
+
+/** From now on; what was before is listed. */
+async function begin(pull: ObjectToPull, changes: ObjectChanges): Promise<PulledObject> {
+  const now = pull.now();
+  const cursor = await changes.begin(now);
+  if (typeof cursor !== "string") throw new PullFailed(pull.object, cursor);
+  const progress = { cursor, listing: { asOf: now - MARGIN_MS, records: 0 } };
+  await pull.keep(progress);
+  return progress;
+}
+
+async function pullChanges(
+  pull: ObjectToPull,
+  changes: ObjectChanges,
+  from: PulledObject,
+): Promise<PulledObject | "cursor_lost"> {
+  let progress = from;
+  for (;;) {
+    const askedAt = pull.now();
+    const page = await changes.page(progress.cursor, askedAt);
+    if (page.kind === "cursor_lost") return "cursor_lost";
+    if (page.kind !== "page") throw new PullFailed(pull.object, page);
+    if (page.hasMore && page.cursor === progress.cursor) throw new PullFailed(pull.object, ENDLESS);
+    await pull.push(page.changes.map((change) => eventOfChange(change, askedAt, pull)));
+    progress = { ...progress, cursor: page.cursor };
+    await pull.keep(progress);
+    if (!page.hasMore) return progress;
+  }
+}
+
+/** A record that the new list of ids lacks is deleted only if the CRM says so of this record. */
+async function pullDeletions(pull: ObjectToPull, changes: ObjectChanges): Promise<void> {
+  const { api, fields, ids, object, reader } = pull;
+  if (changes.ids === undefined) return;
+  await ids.begin();
+  let cursor: string | undefined;
+  do {
+    const page = await changes.ids(cursor);
+    if (page.kind !== "page") throw new PullFailed(object, page);
+    if (page.next === cursor && cursor !== undefined) throw new PullFailed(object, ENDLESS);
+    await ids.add(page.ids);
+    cursor = page.next;
+  } while (cursor !== undefined);
+  const gone = await ids.gone();
+  const still = gone.slice(MOST_GONE);
+  for (const id of gone.slice(0, MOST_GONE)) {
+    const askedAt = pull.now();
+    const found = await reader?.fetchRecord(api, object, id, fields);
+    if (found?.kind === "missing") {
+      await pull.push([eventOfChange({ id, at: undefined }, askedAt, pull)]);
+    } else still.push(id);
+  }
+  await ids.replace(still);
+}
+
+async function list(pull: ObjectToPull, from: PulledObject): Promise<PullEnd> {
+  const { api, fields, lister, object } = pull;
+  let { listing, ...progress } = from;
+  if (listing === undefined) return "done";
+  const listed = await lister.open(api, object, fields);
+  if (listed.kind !== "listing") throw new PullFailed(object, listed);
+  while (await pull.mayList()) {
+    const page = await listed.page(listing.cursor);
+    if (page.kind !== "page") {
+      // The CRM may not know the place any more: the next pull lists from the beginning.
+      if (page.kind === "client_error" && listing.cursor !== undefined) {
+        const { cursor: _, ...again } = listing;
+        await pull.keep({ ...progress, listing: { ...again, records: 0 } });
+      }
+      throw new PullFailed(object, page);
+    }
+    const { asOf }: { asOf: number } = listing;
+    await pull.push(page.records.map((record) => eventOfListed(record, asOf, pull)));
+    if (page.next === undefined) {
+      await pull.keep(progress);
+      return "done";
+    }
+    if (page.next === listing.cursor) throw new PullFailed(object, ENDLESS);
+    listing = { asOf, cursor: page.next, records: listing.records + page.records.length };
+    await pull.keep({ ...progress, listing });
+  }
+  return "listing";
+}
+
+const ENDLESS: NotListed = {
+  kind: "not_a_list",
+  reason: "the CRM answers with the same page again and again",
+};
+
+function whyOf(answer: NotListed): string {
+  switch (answer.kind) {
+    case "not_found":
+      return `HTTP ${answer.status} ${answer.code ?? ""}`.trim();
+    case "throttled":
+      return `it allows no request for ${Math.ceil(answer.retryAfterMs / 1000)} s`;
+    case "client_error":
+    case "unavailable":
+    case "not_a_list":
+      return answer.reason;
+  }
+}

@@ -1,0 +1,126 @@
+/** Where the pulls of each CRM stand. One process pulls a CRM at a time; all of them read here how it went. */
+import type { Redis } from "ioredis";
+import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
+import { redisWrite } from "../ops/redis-script.ts";
+import type { Keys } from "./keys.ts";
+import { Lease } from "./lease.ts";
+
+/** After this long without a sign of its process, another one may pull, ms. */
+const LEASE_MS = 15_000;
+
+/** How often the process that pulls must call `claim`, ms. */
+export const RENEW_PULL_MS = LEASE_MS / 5;
+
+/** Ids that no pull has looked at for so long are forgotten, s. */
+const IDS_KEPT_S = 30 * 86_400;
+
+export interface PulledObject {
+  /** The connector's own; what changed before it has become events. */
+  readonly cursor: string;
+  /** All records are listed, because what changed before is not known. */
+  readonly listing?: {
+    /** Of the CRM's listing; undefined: it begins. */
+    readonly cursor?: string;
+    /** Records count as of this time, ms. */
+    readonly asOf: number;
+    readonly records: number;
+  };
+}
+
+/** Times in ms, by Redis' clock. */
+export interface PullState {
+  readonly objects: Readonly<Record<string, PulledObject>>;
+  /** When the last pull began that has brought all changes; undefined: none has. */
+  readonly at?: number;
+  /** When this CRM was pulled for the first time. */
+  readonly since: number;
+  /** Not before this time. */
+  readonly nextAt: number;
+  /** How often it is to be pulled, ms. */
+  readonly everyMs: number;
+  readonly failure?: { readonly since: number; readonly why: string };
+  /** When the CRM last did not know a cursor any more, and since when changes and deletions were missed. */
+  readonly lost?: { readonly at: number; readonly since: number };
+}
+
+export type PullStates = Readonly<Record<string, PullState>>;
+
+export class Pulls {
+  readonly #redis: Redis;
+  readonly #keys: Keys;
+  readonly #write: ReturnType<typeof redisWrite>;
+
+  constructor(redis: Redis, keys: Keys) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#write = redisWrite(redis);
+  }
+
+  leaseOf(crm: string): Lease {
+    return new Lease(this.#redis, this.#keys.pullOwner(crm), LEASE_MS);
+  }
+
+  /** By the name of the CRM. */
+  states(): Reading<PullStates> {
+    return reading(["hgetall", this.#keys.pulls], (fields: Record<string, string>) =>
+      Object.fromEntries(
+        Object.entries(fields).map(([crm, text]) => [crm, JSON.parse(text) as PullState]),
+      ),
+    );
+  }
+
+  async state(crm: string): Promise<PullState | undefined> {
+    return (await readOne(this.#redis, this.states()))[crm];
+  }
+
+  async keep(crm: string, state: PullState): Promise<void> {
+    await this.#write("HSET", this.#keys.pulls, crm, JSON.stringify(state));
+  }
+
+  /** Forgets the CRMs that are not pulled any more. */
+  async keepOnly(crms: readonly string[]): Promise<void> {
+    const known = Object.keys(await readOne(this.#redis, this.states()));
+    const gone = known.filter((crm) => !crms.includes(crm));
+    if (gone.length > 0) await this.#redis.hdel(this.#keys.pulls, ...gone);
+  }
+
+  idsOf(crm: string, object: string): PulledIds {
+    return new PulledIds(this.#redis, this.#keys.pulledIds(crm, object));
+  }
+}
+
+/** The ids that a CRM has listed of one object, for the next list to be compared with. */
+export class PulledIds {
+  readonly #redis: Redis;
+  readonly #write: ReturnType<typeof redisWrite>;
+  readonly #key: string;
+  readonly #next: string;
+
+  constructor(redis: Redis, key: string) {
+    this.#redis = redis;
+    this.#write = redisWrite(redis);
+    this.#key = key;
+    this.#next = `${key}:next`;
+  }
+
+  async begin(): Promise<void> {
+    await this.#redis.del(this.#next);
+  }
+
+  async add(ids: readonly string[]): Promise<void> {
+    if (ids.length > 0) await this.#write("SADD", this.#next, ...ids);
+  }
+
+  /** Ids of the list before that the new one lacks. */
+  gone(): Promise<string[]> {
+    return this.#redis.sdiff(this.#key, this.#next);
+  }
+
+  /** The new list takes the place of the one before. @param still ids that it keeps all the same. */
+  async replace(still: readonly string[]): Promise<void> {
+    await this.add(still);
+    if ((await this.#redis.exists(this.#next)) === 0) await this.#redis.del(this.#key);
+    else await this.#write("RENAME", this.#next, this.#key);
+    await this.#redis.expire(this.#key, IDS_KEPT_S);
+  }
+}

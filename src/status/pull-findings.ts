@@ -1,0 +1,63 @@
+/** CRMs that are asked for changes: whether they answer, and what their webhooks have missed. Pure. */
+import type { PullState } from "../state/pulls.ts";
+import { clockTime } from "./clock-time.ts";
+import { duration } from "./duration.ts";
+import { finding, type Finding } from "./finding.ts";
+import type { Readings } from "./readings.ts";
+
+/** After so many pulls that have not brought all changes, something is wrong. */
+const LATE_PULLS = 3;
+
+/** A pull itself may take so long, ms: after an import it has many pages. */
+const SLOW_MS = 600_000;
+
+/** A cursor that was lost is named for so long, ms, or until the next comparison. */
+const LOST_NAMED_MS = 7 * 86_400_000;
+
+/** When it was last known to be complete, ms. */
+export const completeAt = ({ at, since }: PullState): number => at ?? since;
+
+const isListing = ({ objects }: PullState): boolean =>
+  Object.values(objects).some(({ listing }) => listing !== undefined);
+
+/** CRMs whose changes have not come for too long; a listing of all records takes its time. */
+export const overduePulls = ({ now, pulls }: Pick<Readings, "now" | "pulls">): string[] =>
+  Object.entries(pulls).flatMap(([crm, state]) => {
+    const isLate = now - completeAt(state) > LATE_PULLS * state.everyMs + SLOW_MS;
+    return isLate && (!isListing(state) || state.failure !== undefined) ? [crm] : [];
+  });
+
+/** @param outcomes `pull_missed <crm>` → how many in the last hour. */
+export function pullFindings(
+  { now, pulls, reconciliation }: Pick<Readings, "now" | "pulls" | "reconciliation">,
+  outcomes: Readonly<Record<string, number>>,
+): Finding[] {
+  const overdue = new Set(overduePulls({ now, pulls }));
+  return Object.entries(pulls).flatMap(([crm, state]) => {
+    const { failure, lost } = state;
+    const found: Finding[] = [];
+    const tell = (severity: Finding["severity"], section: string, says: string) =>
+      found.push(finding(severity, section, says, crm));
+    const isOverdue = overdue.has(crm);
+    const severity = isOverdue ? "critical" : "warning";
+    if (failure !== undefined) {
+      const says = `${crm} has not told its changes since ${clockTime(completeAt(state))} (${failure.why}); it is asked again every ${duration(state.everyMs)}.`;
+      tell(severity, "crmsyncpulloverdue", says);
+    } else if (isOverdue) {
+      const says = `${crm} was last asked for all its changes at ${clockTime(completeAt(state))}, and is to be asked every ${duration(state.everyMs)}: is a process with the role intake and PULL_FROM running?`;
+      tell(severity, "crmsyncpulloverdue", says);
+    }
+    const isNamed = lost !== undefined && now - lost.at < LOST_NAMED_MS;
+    if (isNamed && (reconciliation?.at ?? 0) < lost.at) {
+      const says = `${crm} did not know any more at ${clockTime(lost.at)} what has changed since ${clockTime(lost.since)}: all its records are listed in the lane bulk. What was deleted meanwhile is found by a comparison (crmsync reconcile --from ${crm}).`;
+      tell("warning", "a-crm-has-lost-the-place-of-a-pull", says);
+    }
+    const missed = outcomes[`pull_missed ${crm}`] ?? 0;
+    if (missed > 0) {
+      const changes = missed === 1 ? "1 change" : `${missed} changes`;
+      const says = `In the last hour ${crm} was found to have ${changes} of which no webhook had told: they are on their way now. Webhooks get lost, or one is missing (crmsync doctor).`;
+      tell("warning", "webhooks-get-lost", says);
+    }
+    return found;
+  });
+}

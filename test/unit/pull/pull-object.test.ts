@@ -1,0 +1,150 @@
+import { expect, test } from "vitest";
+import type { ChangesPage, CursorLost, ObjectChanges } from "../../../src/crm/change-puller.ts";
+import type { ListedPage, NotListed } from "../../../src/crm/record-lister.ts";
+import { contentHashWith } from "../../../src/event/event-key.ts";
+import { isMissedByWebhooks, type PulledEvent } from "../../../src/pull/pulled-events.ts";
+import { pullObject, type ObjectToPull } from "../../../src/pull/pull-object.ts";
+import type { PulledIds, PulledObject } from "../../../src/state/pulls.ts";
+
+const NOW = Date.parse("2026-11-27T12:00:00Z");
+const TIME = "2026-11-27T11:58:00.000Z";
+
+type Page = ChangesPage | CursorLost | NotListed;
+
+/** @param log gets what is pushed and kept, in order. */
+function pullOf(
+  log: unknown[],
+  pages: readonly Page[],
+  more: Partial<ObjectToPull> & {
+    readonly listed?: readonly ListedPage[];
+    readonly changes?: Partial<ObjectChanges>;
+  } = {},
+): ObjectToPull {
+  const left = [...pages];
+  const lists = [...(more.listed ?? [])];
+  const noIds = { begin: async () => {}, add: async () => {} } as unknown as PulledIds;
+  return {
+    crm: "acme",
+    object: "contact",
+    puller: {
+      open: async () => ({
+        kind: "changes",
+        begin: async () => "now",
+        page: async () =>
+          left.shift() ?? { kind: "page", changes: [], cursor: "end", hasMore: false },
+        ...more.changes,
+      }),
+    },
+    lister: {
+      open: async () => ({
+        kind: "listing",
+        page: async () => lists.shift() ?? { kind: "page", records: [], next: undefined, total: 0 },
+      }),
+    },
+    reader: undefined,
+    api: {} as ObjectToPull["api"],
+    fields: new Set(),
+    contentOf: contentHashWith(undefined),
+    isThin: false,
+    ids: noIds,
+    now: () => NOW,
+    push: async (events: readonly PulledEvent[]) => {
+      for (const { lane = "live", subject, type } of events) {
+        log.push(`${subject} ${type.slice(11)} ${lane}`);
+      }
+    },
+    keep: async ({ cursor, listing }: PulledObject) => {
+      log.push(listing === undefined ? cursor : [cursor, listing.cursor ?? "begin"]);
+    },
+    mayList: async () => true,
+    ...more,
+  };
+}
+
+const record = (id: string) => ({ id, record: { id }, at: TIME });
+
+test("the place is kept once the events are durable; deletions are told", async () => {
+  const log: unknown[] = [];
+  const pages: Page[] = [
+    { kind: "page", changes: [record("1")], cursor: "a", hasMore: true },
+    { kind: "page", changes: [{ id: "2", at: TIME }], cursor: "b", hasMore: false },
+  ];
+  expect(await pullObject(pullOf(log, pages), { cursor: "old" })).toBe("done");
+  expect(log).toEqual(["contact/1 updated live", "a", "contact/2 deleted live", "b"]);
+});
+
+test("without a place, or with one that is lost, all records are listed in lane bulk, and pulling goes on", async () => {
+  const listed: ListedPage[] = [
+    { kind: "page", records: [record("1")], next: "p2", total: undefined },
+    { kind: "page", records: [record("2")], next: undefined, total: undefined },
+  ];
+  const first: unknown[] = [];
+  expect(await pullObject(pullOf(first, [], { listed }), undefined)).toBe("done");
+  expect(first).toEqual([
+    ["now", "begin"],
+    ["end", "begin"],
+    "contact/1 updated bulk",
+    ["end", "p2"],
+    "contact/2 updated bulk",
+    "end",
+  ]);
+  const lost: unknown[] = [];
+  const pull = pullOf(lost, [{ kind: "cursor_lost" }]);
+  expect(await pullObject(pull, { cursor: "old" })).toBe("cursor_lost");
+  expect(lost).toEqual([["now", "begin"]]);
+});
+
+test("a listing stops when it must, and keeps its place", async () => {
+  const log: unknown[] = [];
+  let pages = 0;
+  const listed: ListedPage[] = [
+    { kind: "page", records: [record("1")], next: "p2", total: undefined },
+  ];
+  const pull = pullOf(log, [], { listed, mayList: async () => (pages += 1) < 2 });
+  expect(await pullObject(pull, undefined)).toBe("listing");
+  expect(log.at(-1)).toEqual(["end", "p2"]);
+});
+
+test("a record that the list of ids lacks is deleted only if the CRM says so", async () => {
+  const log: unknown[] = [];
+  const replaced: string[][] = [];
+  const ids = {
+    begin: async () => {},
+    add: async () => {},
+    gone: async () => ["1", "2"],
+    replace: async (still: string[]) => void replaced.push(still),
+  } as unknown as PulledIds;
+  const reader = {
+    needs: [],
+    fetchRecord: async (_api: unknown, _object: string, id: string) =>
+      id === "1"
+        ? ({ kind: "missing" } as const)
+        : ({ kind: "client_error", reason: "HTTP 403" } as const),
+  };
+  const changes = { ids: async () => ({ kind: "page", ids: ["3"], next: undefined }) as const };
+  await pullObject(pullOf(log, [], { ids, reader, changes }), { cursor: "old" });
+  expect(log).toEqual(["end", "contact/1 deleted live"]);
+  expect(replaced).toEqual([["2"]]);
+});
+
+test("the same page again and again, or no answer, fails; an object that the CRM lacks does not", async () => {
+  const again: Page = { kind: "page", changes: [], cursor: "old", hasMore: true };
+  await expect(pullObject(pullOf([], [again]), { cursor: "old" })).rejects.toThrow(
+    "again and again",
+  );
+  const throttled: Page = { kind: "throttled", retryAfterMs: 90_000 };
+  await expect(pullObject(pullOf([], [throttled]), { cursor: "old" })).rejects.toMatchObject({
+    pauseMs: 90_000,
+  });
+  const puller = { open: async () => ({ kind: "not_found", status: 404, body: {} }) as const };
+  expect(await pullObject(pullOf([], [], { puller }), undefined)).toBe("unknown_object");
+});
+
+test("a webhook may be a minute late", () => {
+  const changed = (time: string, sequence?: string) =>
+    isMissedByWebhooks({ lane: "live", time, sequence }, NOW);
+  expect(changed("2026-11-27T11:59:30Z")).toBe(false);
+  expect(changed(TIME)).toBe(true);
+  expect(changed("2026-11-27T11:59:59Z", TIME)).toBe(true);
+  expect(isMissedByWebhooks({ lane: "bulk", time: TIME }, NOW)).toBe(false);
+});

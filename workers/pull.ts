@@ -1,0 +1,186 @@
+/**
+ * Asks the CRMs of PULL_FROM for changes, for those whose webhooks get lost or cannot reach us. Of all processes one pulls a
+ * CRM at a time.
+ */
+import { randomUUID } from "node:crypto";
+import { proxyOf, settingOf } from "../src/config.ts";
+import { createCrmApi, type CrmApi } from "../src/crm/api-client.ts";
+import type { CrmConnector } from "../src/crm/connector.ts";
+import { politeApi } from "../src/crm/polite-api.ts";
+import type { Part } from "../src/ops/shutdown.ts";
+import { PullFailed, pullObject, type ObjectToPull } from "../src/pull/pull-object.ts";
+import { pulledCrms } from "../src/pull/pulled-crms.ts";
+import { MemoryGate } from "../src/state/redis-health.ts";
+import { RENEW_PULL_MS, type PullState } from "../src/state/pulls.ts";
+import { startPolling } from "./poll.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** How often it is looked whether a pull is due, ms. */
+const LOOK_MS = 1000;
+
+const TIMEOUT_MS = 60_000;
+const MAX_BYTES = 64 * 1024 * 1024;
+
+/** A listing waits while so many events wait in the inbox. */
+const ENOUGH_EVENTS = 5000;
+
+/** After this long each process that runs has said what it pulls, and a killed one counts as ended, ms. */
+const END_PULLS_MS = 60_000;
+
+export function startPulling(runtime: Runtime): Part | undefined {
+  const { config, pulls, rarely } = runtime;
+  setTimeout(() => void endPulls(runtime).catch(() => {}), END_PULLS_MS).unref();
+  const crms = pulledCrms(config);
+  if (crms.length === 0) return undefined;
+  const stop = new AbortController();
+  const api = createCrmApi({
+    timeoutMs: TIMEOUT_MS,
+    maxBytes: MAX_BYTES,
+    signal: stop.signal,
+    proxy: proxyOf(config),
+  });
+  const owner = randomUUID();
+  // A CRM that is slow delays no other.
+  const polls = crms.map((crm) => {
+    const lease = pulls.leaseOf(crm.name);
+    return startPolling({
+      everyMs: Math.min(LOOK_MS, config.PULL_EVERY),
+      async step(closing) {
+        if (!(await isDue(runtime, crm.name)) || !(await lease.claim(owner))) return;
+        const lost = new AbortController();
+        const renew = async () => {
+          if (!(await lease.claim(owner))) lost.abort();
+        };
+        const renewing = setInterval(() => void renew().catch(() => {}), RENEW_PULL_MS);
+        try {
+          // Another process may have done it before this one got the lease.
+          if (!(await isDue(runtime, crm.name))) return;
+          await pullCrm(runtime, api, crm, AbortSignal.any([closing, lost.signal]));
+        } finally {
+          clearInterval(renewing);
+          await lease.release(owner);
+        }
+      },
+      onError: (error) => rarely.warn({ err: error, crm: crm.name }, "pull.failed", crm.name),
+    });
+  });
+  return {
+    async close() {
+      const closed = polls.map((poll) => poll.close());
+      stop.abort();
+      await Promise.all(closed);
+      await api.close();
+    },
+  };
+}
+
+/** Forgets what no process that runs pulls any more: it would be overdue for ever. */
+async function endPulls({ heartbeats, pulls }: Runtime): Promise<void> {
+  const running = await heartbeats.running();
+  const settings = running.map((one) => String(one.settings?.["PULL_FROM"] ?? ""));
+  await pulls.keepOnly(settings.flatMap((names) => names.split(",")));
+}
+
+async function isDue({ clock, pulls }: Runtime, crm: string): Promise<boolean> {
+  const state = await pulls.state(crm);
+  return state === undefined || state.nextAt <= clock.now();
+}
+
+/** Pulls all objects of one CRM, and keeps how that went. @throws what is not the CRM's fault. */
+async function pullCrm(
+  runtime: Runtime,
+  api: CrmApi,
+  crm: CrmConnector,
+  signal: AbortSignal,
+): Promise<void> {
+  const { clock, config, log, mapping, pulls, rarely } = runtime;
+  const began = clock.now();
+  const until = performance.now() + config.PULL_EVERY;
+  let state: PullState = {
+    objects: {},
+    since: began,
+    nextAt: 0,
+    ...(await pulls.state(crm.name)),
+    everyMs: config.PULL_EVERY,
+  };
+  const keep = async (next: Partial<PullState>) => {
+    signal.throwIfAborted();
+    state = { ...state, ...next };
+    await pulls.keep(crm.name, state);
+  };
+  const ends: string[] = [];
+  try {
+    for (const object of mapping.objects) {
+      const pull = await objectToPull(runtime, api, crm, object, { signal, until }, async (done) =>
+        keep({ objects: { ...state.objects, [object]: done } }),
+      );
+      const end = await pullObject(pull, state.objects[object]);
+      ends.push(end);
+      if (end === "cursor_lost") {
+        log.warn({ crm: crm.name }, "pull.cursor_lost");
+        await keep({ lost: { at: clock.now(), since: state.at ?? began } });
+      }
+    }
+    if (ends.every((end) => end === "unknown_object")) {
+      throw new PullFailed(mapping.objects.join(", "), NO_OBJECT);
+    }
+    const { failure: _, ...well } = state;
+    state = well;
+    const isAll = ends.every((end) => end !== "listing" && end !== "cursor_lost");
+    await keep({ at: began, nextAt: isAll ? began + config.PULL_EVERY : 0 });
+  } catch (error) {
+    if (!(error instanceof PullFailed) || signal.aborted) throw error;
+    rarely.warn({ crm: crm.name, why: error.message }, "pull.not_answered", crm.name);
+    await keep({
+      failure: { since: state.failure?.since ?? began, why: error.message },
+      nextAt: clock.now() + Math.max(config.PULL_EVERY, error.pauseMs),
+    });
+  }
+}
+
+const NO_OBJECT = {
+  kind: "client_error",
+  reason:
+    "the CRM has none of the objects that the mapping names, or its credentials may not read them",
+} as const;
+
+async function objectToPull(
+  runtime: Runtime,
+  api: CrmApi,
+  { lister, name: crm, puller, reader }: CrmConnector,
+  object: string,
+  { signal, until }: { readonly signal: AbortSignal; readonly until: number },
+  keep: ObjectToPull["keep"],
+): Promise<ObjectToPull> {
+  const { clock, config, inbox, keyring, mapping, pulls, redis } = runtime;
+  if (puller === undefined) throw new Error(`${crm} has no puller`);
+  const memory = new MemoryGate(redis);
+  const setting = (name: string) => settingOf(config, name)?.() ?? "";
+  return {
+    crm,
+    object,
+    puller,
+    lister,
+    reader,
+    api: politeApi(api, { pauseMs: lister.pauseMs, setting, signal }),
+    fields: mapping.reads,
+    contentOf: await keyring.contentHash(),
+    isThin: false,
+    ids: pulls.idsOf(crm, object),
+    now: () => clock.now(),
+    keep,
+    async push(events) {
+      signal.throwIfAborted();
+      if (events.length === 0) return;
+      if (await memory.isClosed()) throw new PullFailed(object, REDIS_FULL);
+      await inbox.push(events, clock.now());
+    },
+    async mayList() {
+      signal.throwIfAborted();
+      if (performance.now() > until) return false;
+      return (await inbox.queue.getWaitingCount()) < ENOUGH_EVENTS;
+    },
+  };
+}
+
+const REDIS_FULL = { kind: "unavailable", reason: "Redis is nearly full" } as const;
