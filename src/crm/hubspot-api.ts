@@ -1,8 +1,11 @@
 /**
- * Addresses of HubSpot's API. Its paths name a version by date, of which HubSpot publishes one each
- * March and September and supports each for 18 months; the older paths, `/crm/v3/…`, end in September 2027.
+ * HubSpot's API: addresses, pages, and the properties of an object. Its paths name a version by date, of which HubSpot
+ * publishes one each March and September and supports each for 18 months; the older paths, `/crm/v3/…`, end in
+ * September 2027.
  */
-import { addressOf, type RecordApi } from "./record-reader.ts";
+import { isObject, textOf, type Json } from "./json-value.ts";
+import { toPage, type ListedPage, type NotListed } from "./record-lister.ts";
+import { addressOf, type ApiResult, type NotRead, type RecordApi } from "./record-reader.ts";
 
 /** The version of every path that crmsync asks HubSpot for. */
 export const HUBSPOT_VERSION = "2026-09";
@@ -22,3 +25,50 @@ export const hubspotHeaders = (api: RecordApi): Readonly<Record<string, string>>
 const base = (api: RecordApi): string => api.setting("HUBSPOT_API_URL");
 
 const PLURALS: Readonly<Record<string, string>> = { contact: "contacts", company: "companies" };
+
+/** One page of a list or of a search; `next` is where the next one begins. */
+export const pageOf = (result: ApiResult): ListedPage | NotListed =>
+  toPage(result, "id", ({ results: list, paging }) => {
+    const next = isObject(paging) ? paging["next"] : undefined;
+    if (next === undefined || next === null) return { list, next: undefined };
+    return isObject(next) ? { list, next: next["after"] ?? "" } : undefined;
+  });
+
+/** HubSpot returns only the properties named, and ignores names that it does not know. */
+export const propertiesOf = (fields: ReadonlySet<string>): string[] =>
+  [...fields].filter((name) => /^[a-z][a-z0-9_]*$/.test(name));
+
+export const lacking = ({ properties }: Json, names: readonly string[]): string[] =>
+  isObject(properties) ? names.filter((name) => !Object.hasOwn(properties, name)) : [];
+
+/** A property that the object has, and that the answer lacks, is empty; any other is not known. */
+export function withEmpty(
+  record: Json,
+  names: readonly string[],
+  known: ReadonlySet<string>,
+): Json {
+  const empty = lacking(record, names).filter((name) => known.has(name));
+  if (empty.length === 0) return record;
+  const nulls = Object.fromEntries(empty.map((name) => [name, null]));
+  return { ...record, properties: { ...(record["properties"] as Json), ...nulls } };
+}
+
+/** How long the properties of an object count as known, ms. */
+const SCHEMA_KEPT_MS = 300_000;
+
+/** The names of an object's properties; none where they are not there, or the token may not read them. */
+export async function schemaOf(api: RecordApi, object: string): Promise<Set<string> | NotRead> {
+  const headers = hubspotHeaders(api);
+  const result = await api.get(propertiesAddress(api, object), headers, SCHEMA_KEPT_MS);
+  const isRefused = result.kind === "client_error" && result.reason.startsWith("HTTP 403");
+  if (result.kind !== "found" && result.kind !== "not_found" && !isRefused) return result;
+  const list = result.kind === "found" ? result.body["results"] : [];
+  const properties = Array.isArray(list) ? (list as unknown[]) : [];
+  return new Set(properties.map((one) => (isObject(one) ? textOf(one["name"]) : "")));
+}
+
+/** Asked for no property, HubSpot would return a few of its own choice, and all others would count as empty. */
+export const NO_PROPERTIES: NotRead = {
+  kind: "client_error",
+  reason: "the mapping names no properties to ask HubSpot for; a module must export them as reads",
+};

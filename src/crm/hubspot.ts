@@ -4,10 +4,19 @@
  */
 import { isSignedBy } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
-import { hubspotHeaders, objectsAddress, propertiesAddress } from "./hubspot-api.ts";
+import {
+  hubspotHeaders,
+  lacking,
+  NO_PROPERTIES,
+  objectsAddress,
+  pageOf,
+  propertiesOf,
+  schemaOf,
+  withEmpty,
+} from "./hubspot-api.ts";
+import { hubspotPuller } from "./hubspot-changes.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
-import { toPage } from "./record-lister.ts";
-import { toFetchedRecord, type NotFound, type NotRead, type RecordApi } from "./record-reader.ts";
+import { toFetchedRecord, type NotFound } from "./record-reader.ts";
 import { eventsOfEach, jsonOf, listOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 /** How far the signature's time may be from our clock, ms; HubSpot's own rule. */
@@ -102,11 +111,7 @@ export const hubspot: CrmConnector = {
             ...(after !== undefined && { after }),
           });
           const result = await api.get(`${address}?${query.toString()}`, hubspotHeaders(api));
-          const page = toPage(result, "id", ({ results: list, paging }) => {
-            const next = isObject(paging) ? paging["next"] : undefined;
-            if (next === undefined || next === null) return { list, next: undefined };
-            return isObject(next) ? { list, next: next["after"] ?? "" } : undefined;
-          });
+          const page = pageOf(result);
           if (page.kind !== "page") return page;
           const records = page.records.map(({ id, record }) => {
             return { id, record: withEmpty(record, names, known) };
@@ -116,6 +121,8 @@ export const hubspot: CrmConnector = {
       };
     },
   },
+
+  puller: hubspotPuller,
 };
 
 /** HubSpot's 404 about a record that it does not have has no category, unless the id is not a number. */
@@ -126,41 +133,6 @@ function isAboutRecord({ code, body }: NotFound): boolean {
     textOf(body["correlationId"]) !== "" && /^resource not found$/i.test(textOf(body["message"]))
   );
 }
-
-/** HubSpot returns only the properties named, and ignores names that it does not know. */
-const propertiesOf = (fields: ReadonlySet<string>): string[] =>
-  [...fields].filter((name) => /^[a-z][a-z0-9_]*$/.test(name));
-
-const lacking = ({ properties }: Json, names: readonly string[]): string[] =>
-  isObject(properties) ? names.filter((name) => !Object.hasOwn(properties, name)) : [];
-
-/** A property that the object has, and that the answer lacks, is empty; any other is not known. */
-function withEmpty(record: Json, names: readonly string[], known: ReadonlySet<string>): Json {
-  const empty = lacking(record, names).filter((name) => known.has(name));
-  if (empty.length === 0) return record;
-  const nulls = Object.fromEntries(empty.map((name) => [name, null]));
-  return { ...record, properties: { ...(record["properties"] as Json), ...nulls } };
-}
-
-/** How long the properties of an object count as known, ms. */
-const SCHEMA_KEPT_MS = 300_000;
-
-/** The names of an object's properties; none where they are not there, or the token may not read them. */
-async function schemaOf(api: RecordApi, object: string): Promise<Set<string> | NotRead> {
-  const headers = hubspotHeaders(api);
-  const result = await api.get(propertiesAddress(api, object), headers, SCHEMA_KEPT_MS);
-  const isRefused = result.kind === "client_error" && result.reason.startsWith("HTTP 403");
-  if (result.kind !== "found" && result.kind !== "not_found" && !isRefused) return result;
-  const list = result.kind === "found" ? result.body["results"] : [];
-  const properties = Array.isArray(list) ? (list as unknown[]) : [];
-  return new Set(properties.map((one) => (isObject(one) ? textOf(one["name"]) : "")));
-}
-
-/** Asked for no property, HubSpot would return a few of its own choice, and all others would count as empty. */
-const NO_PROPERTIES: NotRead = {
-  kind: "client_error",
-  reason: "the mapping names no properties to ask HubSpot for; a module must export them as reads",
-};
 
 function eventsOf(change: unknown): WebhookEvent[] {
   if (!isObject(change)) throw new WebhookBodyError("a change is not an object");

@@ -19,6 +19,8 @@ export interface ListRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   /** The address of the CRM. */
   readonly url: string;
+  /** What was posted, as text. */
+  readonly body: string;
 }
 
 export interface ListAnswer {
@@ -38,14 +40,61 @@ const pageOf = (all: readonly Json[], from: number, size: number) => ({
 const pick = (record: Json, names: readonly string[]): Json =>
   Object.fromEntries(Object.entries(record).filter(([name]) => names.includes(name)));
 
+interface HubSpotSearch {
+  readonly filterGroups: readonly {
+    readonly filters: readonly { propertyName: string; operator: string; value: string }[];
+  }[];
+  readonly sorts: readonly { propertyName: string; direction: string }[];
+  readonly properties: readonly string[];
+  readonly limit: number;
+}
+
+/** One rule of order, at most 200 records a page, times and ids as numbers; archived records are not found. */
+function searchHubSpot(all: readonly Json[], body: string, pageSize: number): ListAnswer {
+  const { filterGroups, limit, properties, sorts } = JSON.parse(body) as HubSpotSearch;
+  const [sort] = sorts;
+  if (sorts.length > 1 || sort?.direction !== "ASCENDING" || limit > 200) {
+    return { status: 400, body: { status: "error", category: "VALIDATION_ERROR" } };
+  }
+  const numberIn = (record: Json, name: string) =>
+    name === "hs_object_id"
+      ? Number(record["id"])
+      : Date.parse(String((record["properties"] as Json)[name]));
+  const isFound = (record: Json) =>
+    record["archived"] !== true &&
+    filterGroups.some(({ filters }) =>
+      filters.every(({ operator, propertyName, value }) => {
+        const number = numberIn(record, propertyName);
+        if (operator === "GT") return number > Number(value);
+        return operator === "GTE" ? number >= Number(value) : number === Number(value);
+      }),
+    );
+  const found = all
+    .filter(isFound)
+    .toSorted((a, b) => numberIn(a, sort.propertyName) - numberIn(b, sort.propertyName));
+  const page = pageOf(found, 0, Math.min(pageSize, limit));
+  const names = [...properties, "createdate", "hs_lastmodifieddate", "hs_object_id"];
+  return ok({
+    total: found.length,
+    results: page.records.map((record) => {
+      return { ...record, properties: pick(record["properties"] as Json, names) };
+    }),
+    ...(page.next !== undefined && { paging: { next: { after: String(page.next) } } }),
+  });
+}
+
 export const LISTS: Readonly<Record<string, AnswerList>> = {
-  hubspot({ path, query }, { records, pageSize, lies }) {
+  hubspot({ path, query, body }, { records, pageSize, lies }) {
+    const searched = records.get(/^\/crm\/objects\/2026-09\/(\w+)\/search$/.exec(path)?.[1] ?? "");
+    if (searched !== undefined) return searchHubSpot(searched, body, pageSize);
     const described = records.get(/^\/crm\/properties\/2026-09\/(\w+)$/.exec(path)?.[1] ?? "");
     if (described !== undefined) {
       const known = described.flatMap(({ properties }) => Object.keys(properties as Json));
       return ok({ results: [...new Set(known)].map((name) => ({ name, type: "string" })) });
     }
-    const all = records.get(/^\/crm\/objects\/2026-09\/(\w+)$/.exec(path)?.[1] ?? "");
+    const kept = records.get(/^\/crm\/objects\/2026-09\/(\w+)$/.exec(path)?.[1] ?? "");
+    const isArchived = query.get("archived") === "true";
+    const all = kept?.filter(({ archived }) => (archived === true) === isArchived);
     if (all === undefined) return undefined;
     const size = Math.min(pageSize, Number(query.get("limit")), 100);
     const page = pageOf(all, Number(query.get("after") ?? 0), size);

@@ -214,7 +214,14 @@ export async function standInFor(crm: CrmApiCase | CrmAccess): Promise<StandIn> 
         return end({ status: 401, body: crm.unauthorized });
       }
       const { headers } = request;
-      const listed = LISTS[crm.name]?.({ path, query, headers, url: standIn.url }, standIn.list);
+      const asking = {
+        path,
+        query,
+        headers,
+        url: standIn.url,
+        body: Buffer.concat(body).toString(),
+      };
+      const listed = LISTS[crm.name]?.(asking, standIn.list);
       if (listed !== undefined) {
         return end({ ...listed, body: JSON.stringify(listed.body) });
       }
