@@ -1,7 +1,7 @@
 /** Pulls one object of a CRM: what has changed since its cursor, and all of it where the cursor is not known. */
-import type { ChangePuller, ObjectChanges, PullApi } from "../crm/change-puller.ts";
+import type { ChangePuller, CursorLost, ObjectChanges, PullApi } from "../crm/change-puller.ts";
 import type { NotListed, RecordLister } from "../crm/record-lister.ts";
-import type { RecordReader } from "../crm/record-reader.ts";
+import type { NotFound, RecordReader } from "../crm/record-reader.ts";
 import type { ContentHash } from "../event/event-key.ts";
 import type { PulledIds, PulledObject } from "../state/pulls.ts";
 import { eventOfChange, eventOfListed, type PulledEvent } from "./pulled-events.ts";
@@ -57,14 +57,17 @@ export async function pullObject(
   const changes = await puller.open(api, object, fields);
   if (changes.kind === "not_found") return "unknown_object";
   if (changes.kind !== "changes") throw new PullFailed(object, changes);
-  const progress = known ?? (await begin(pull, changes));
-  const pulled = await pullChanges(pull, changes, progress);
-  if (pulled === "cursor_lost") {
-    await begin(pull, changes);
+  const pulled = await pullChanges(pull, changes, known ?? (await begin(pull, changes)));
+  if (pulled.kind === "not_found") {
+    if (known === undefined) return "unknown_object";
+    throw new PullFailed(object, pulled);
+  }
+  if (pulled.kind === "cursor_lost") {
+    await pull.keep(await begin(pull, changes));
     return "cursor_lost";
   }
   await pullDeletions(pull, changes);
-  return list(pull, pulled);
+  return list(pull, pulled.progress);
 }
 
 /** From now on; what was before is listed. */
@@ -72,27 +75,25 @@ async function begin(pull: ObjectToPull, changes: ObjectChanges): Promise<Pulled
   const now = pull.now();
   const cursor = await changes.begin(now);
   if (typeof cursor !== "string") throw new PullFailed(pull.object, cursor);
-  const progress = { cursor, listing: { asOf: now - MARGIN_MS, records: 0 } };
-  await pull.keep(progress);
-  return progress;
+  return { cursor, listing: { asOf: now - MARGIN_MS, records: 0 } };
 }
 
 async function pullChanges(
   pull: ObjectToPull,
   changes: ObjectChanges,
   from: PulledObject,
-): Promise<PulledObject | "cursor_lost"> {
+): Promise<{ readonly kind: "pulled"; readonly progress: PulledObject } | CursorLost | NotFound> {
   let progress = from;
   for (;;) {
     const askedAt = pull.now();
     const page = await changes.page(progress.cursor, askedAt);
-    if (page.kind === "cursor_lost") return "cursor_lost";
+    if (page.kind === "cursor_lost" || page.kind === "not_found") return page;
     if (page.kind !== "page") throw new PullFailed(pull.object, page);
     if (page.hasMore && page.cursor === progress.cursor) throw new PullFailed(pull.object, ENDLESS);
     await pull.push(page.changes.map((change) => eventOfChange(change, askedAt, pull)));
     progress = { ...progress, cursor: page.cursor };
     await pull.keep(progress);
-    if (!page.hasMore) return progress;
+    if (!page.hasMore) return { kind: "pulled", progress };
   }
 }
 

@@ -81,7 +81,6 @@ test("without a place, or with one that is lost, all records are listed in lane 
   const first: unknown[] = [];
   expect(await pullObject(pullOf(first, [], { listed }), undefined)).toBe("done");
   expect(first).toEqual([
-    ["now", "begin"],
     ["end", "begin"],
     "contact/1 updated bulk",
     ["end", "p2"],
