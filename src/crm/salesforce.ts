@@ -6,9 +6,10 @@ import { isOneOf } from "../ops/secrets.ts";
 import { basicOf } from "./authorization.ts";
 import { isRecordId, wholeId } from "../event/salesforce-id.ts";
 import { ACKNOWLEDGEMENT, isSoap, messageOf, notificationOf } from "./salesforce-soap.ts";
+import { changesByTime, type TimedPage } from "./change-puller.ts";
 import type { CrmConnector, Translated, WebhookEvent, WebhookRequest } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
-import { NO_LIST, sameOrigin, toPage } from "./record-lister.ts";
+import { NO_LIST, sameOrigin, toPage, type ListedRecord, type NotListed } from "./record-lister.ts";
 import {
   addressOf,
   isReadable,
@@ -116,22 +117,67 @@ export const salesforce: CrmConnector = {
     needs: ["SALESFORCE_URL", "SALESFORCE_CLIENT_ID", "SALESFORCE_CLIENT_SECRET"],
     pauseMs: 100,
     async open(api, object, fields) {
-      const base = api.setting("SALESFORCE_URL");
-      const access = await accessTo(api);
-      if (!("headers" in access)) return access;
-      // A query fails for a field that the organisation does not have.
-      const url = addressOf(base, `${DATA}/sobjects`, object, "describe");
-      const described = await api.get(url, access.headers);
-      if (described.kind !== "found") return described;
-      const names = namesIn(described.body);
-      if (names === undefined || !isReadable(object)) return NO_LIST;
+      const names = await fieldsOf(api, object);
+      if (!Array.isArray(names)) return names;
       const wanted = names.filter((name) => name !== "Id" && fields.has(name));
       const query = `SELECT ${["Id", ...wanted].join(",")} FROM ${object}`;
-      const first = `${addressOf(base, `${DATA}/query`)}?q=${encodeURIComponent(query)}`;
+      const first = queryAddress(api, "query", query);
       return { kind: "listing", page: (cursor) => pageOf(api, cursor ?? first) };
     },
   },
+
+  /** Deleted records are asked for, too, for as long as the recycle bin has them. */
+  puller: {
+    async open(api, object, fields) {
+      const names = await fieldsOf(api, object);
+      if (!Array.isArray(names)) return names;
+      if (!names.includes(MODIFIED)) {
+        return { kind: "client_error", reason: `${object} has no ${MODIFIED} to ask by` };
+      }
+      const wanted = names.filter((name) => OWN_FIELDS.has(name) || fields.has(name));
+      return changesByTime(async (since, next) => {
+        const where = `WHERE ${MODIFIED} >= ${since} ORDER BY ${MODIFIED}`;
+        const query = `SELECT ${wanted.join(",")} FROM ${object} ${where}`;
+        const page = await pageOf(api, next ?? queryAddress(api, "queryAll", query));
+        if (page.kind !== "page") return page;
+        const changes = page.records.flatMap((one) => changeOf(one, wanted));
+        if (changes.length < page.records.length) return NO_LIST;
+        return { kind: "page", changes, next: page.next };
+      });
+    },
+  },
 };
+
+const MODIFIED = "SystemModstamp";
+
+const OWN_FIELDS: ReadonlySet<string> = new Set(["Id", "IsDeleted", MODIFIED]);
+
+/** None if the record does not say when it changed, or whether it is deleted. */
+function changeOf({ id, record }: ListedRecord, asked: readonly string[]): TimedPage["changes"] {
+  const askedBy = timeOf(record[MODIFIED]);
+  const isDeleted = asked.includes("IsDeleted") ? record["IsDeleted"] : false;
+  if (askedBy === undefined || typeof isDeleted !== "boolean") return [];
+  // Salesforce cuts the time to seconds: of two changes within one, an event may have told the first.
+  const change = { id: wholeId(id), at: askedBy.replace(/\.000Z$/, ".999Z"), askedBy };
+  return [isDeleted ? change : { ...change, record }];
+}
+
+/** The names of an object's fields: a query fails for a field that the organisation does not have. */
+async function fieldsOf(api: RecordApi, object: string): Promise<string[] | NotListed> {
+  const access = await accessTo(api);
+  if (!("headers" in access)) return access;
+  const url = addressOf(api.setting("SALESFORCE_URL"), `${DATA}/sobjects`, object, "describe");
+  const described = await api.get(url, access.headers);
+  if (described.kind !== "found") return described;
+  const { fields } = described.body;
+  if (!Array.isArray(fields) || !isReadable(object)) return NO_LIST;
+  return (fields as unknown[])
+    .map((field) => (isObject(field) ? textOf(field["name"]) : ""))
+    .filter((name) => /^\w+$/.test(name));
+}
+
+const queryAddress = (api: RecordApi, kind: "query" | "queryAll", query: string): string =>
+  `${addressOf(api.setting("SALESFORCE_URL"), `${DATA}/${kind}`)}?q=${encodeURIComponent(query)}`;
 
 export async function accessTo(
   api: RecordApi,
@@ -172,14 +218,6 @@ async function confirmMissing(
     case "unavailable":
       return result;
   }
-}
-
-/** The fields of an object, as its description names them. */
-function namesIn({ fields }: Json): string[] | undefined {
-  if (!Array.isArray(fields)) return undefined;
-  return (fields as unknown[])
-    .map((field) => (isObject(field) ? textOf(field["name"]) : ""))
-    .filter((name) => /^\w+$/.test(name));
 }
 
 async function pageOf(api: RecordApi, url: string) {

@@ -23,6 +23,9 @@ interface Changing {
 
 const NO_PROXY = { httpProxy: undefined, httpsProxy: undefined, noProxy: undefined };
 
+/** As Salesforce writes a time. */
+const inSeconds = (time: string) => time.replace(/\.\d+Z$/, ".000+0000");
+
 export const CHANGING: readonly Changing[] = [
   {
     name: "hubspot",
@@ -37,6 +40,15 @@ export const CHANGING: readonly Changing[] = [
     deleted: (record, at) => ({ ...record, archived: true, archivedAt: at }),
     nameIn: (record) => (record["properties"] as Json)["lastname"],
     atOf: (time) => time,
+  },
+  {
+    name: "salesforce",
+    idField: "Id",
+    fields: ["LastName", "Email"],
+    changed: (record, at, LastName) => ({ ...record, LastName, SystemModstamp: inSeconds(at) }),
+    deleted: (record, at) => ({ ...record, IsDeleted: true, SystemModstamp: inSeconds(at) }),
+    nameIn: (record) => record["LastName"],
+    atOf: (time) => time.replace(/\.\d+Z$/, ".999Z"),
   },
 ];
 

@@ -83,6 +83,39 @@ function searchHubSpot(all: readonly Json[], body: string, pageSize: number): Li
   });
 }
 
+const BY_TIME =
+  /^SELECT ([\w,]+) FROM (\w+) WHERE SystemModstamp >= ([\d:TZ.-]+) ORDER BY SystemModstamp$/;
+
+/** A query that includes deleted records. The places of its pages are about the records that it has found. */
+function changesOfSalesforce(
+  path: string,
+  query: URLSearchParams,
+  { records, pageSize, lies }: CrmList,
+): ListAnswer | undefined {
+  const [, fields = "", object = "", rest] =
+    (path.endsWith("/queryAll")
+      ? BY_TIME.exec(query.get("q") ?? "")
+      : /\/query\/01q([\w,]+)-(\w+)-([\w.]+)$/.exec(path)) ?? [];
+  const all = records.get(object);
+  if (rest === undefined || all === undefined) return undefined;
+  const timeIn = (record: Json) => Date.parse(String(record["SystemModstamp"]));
+  const found = path.endsWith("/queryAll")
+    ? all
+        .filter((record) => timeIn(record) >= Date.parse(rest))
+        .toSorted((a, b) => timeIn(a) - timeIn(b))
+    : rest.split(".").flatMap((id) => all.filter(({ Id }) => Id === id));
+  const left = found.slice(pageSize).map(({ Id }) => Id);
+  const next = lies.next ?? `/services/data/v62.0/query/01q${fields}-${object}-${left.join(".")}`;
+  return ok({
+    totalSize: found.length,
+    done: left.length === 0,
+    ...(left.length > 0 && { nextRecordsUrl: next }),
+    records: found
+      .slice(0, pageSize)
+      .map((record) => pick(record, ["attributes", ...fields.split(",")])),
+  });
+}
+
 export const LISTS: Readonly<Record<string, AnswerList>> = {
   hubspot({ path, query, body }, { records, pageSize, lies }) {
     const searched = records.get(/^\/crm\/objects\/2026-09\/(\w+)\/search$/.exec(path)?.[1] ?? "");
@@ -111,14 +144,18 @@ export const LISTS: Readonly<Record<string, AnswerList>> = {
     const described = /^\/services\/data\/v62\.0\/sobjects\/(\w+)\/describe$/.exec(path)?.[1];
     const namesOf = (object: string) => [
       ...new Set(records.get(object)?.flatMap((record) => Object.keys(record))),
+      "SystemModstamp",
+      "IsDeleted",
     ];
     if (described !== undefined && records.has(described)) {
       return ok({ name: described, fields: namesOf(described).map((name) => ({ name })) });
     }
+    const changed = changesOfSalesforce(path, query, { records, pageSize, lies });
+    if (changed !== undefined) return changed;
     const soql = /^SELECT ([\w,]+) FROM (\w+)$/.exec(query.get("q") ?? "");
     const cursor = /\/query\/01g([\w,]+)-(\w+)-(\d+)$/.exec(path);
     const [, fields = "", object = "", from = 0] = soql ?? cursor ?? [];
-    const all = records.get(object);
+    const all = records.get(object)?.filter(({ IsDeleted }) => IsDeleted !== true);
     if (!path.startsWith("/services/data/v62.0/query") || all === undefined) return undefined;
     const names = fields.split(",");
     const known = new Set(["Id", ...namesOf(object)]);

@@ -221,3 +221,61 @@ describe("hubspot", () => {
     expect(crm.standIn.reads).toHaveLength(2 + 3 + 1 + 2);
   });
 });
+
+describe("salesforce", () => {
+  const salesforce = kindOf("salesforce");
+
+  test("ids have 18 characters; a record has the fields that the mapping reads", async () => {
+    await using crm = await openChangingCrm(salesforce, 1);
+    const cursor = await crm.begin(NOW);
+    const SystemModstamp = "2026-11-21T08:01:00.000+0000";
+    const record = { Id: "003Qk00000AbC12", LastName: "A", IsDeleted: false, SystemModstamp };
+    crm.standIn.list.records.get("Contact")?.push({ ...record, Phone: "1" });
+    const { changes } = await crm.pull(cursor, at("08:05:00"));
+    expect(changes).toEqual([
+      { id: "003Qk00000AbC12IAF", at: "2026-11-21T08:01:00.999Z", askedBy: at("08:01:00"), record },
+    ]);
+  });
+
+  test("a second change within a second is another event than the first", async () => {
+    await using crm = await openChangingCrm(salesforce, 1);
+    crm.change(0, at("08:01:00"), "first");
+    const first = await crm.pull(await crm.begin(NOW), at("08:05:00"));
+    crm.change(0, at("08:01:00"), "second");
+    const second = await crm.pull(first.cursor, at("08:10:00"));
+    expect(crm.namesOf(second.changes)).toEqual({ 0: "second" });
+    expect(second.changes[0]?.at).toBe(first.changes[0]?.at);
+  });
+
+  test.for([
+    ["does not say when it changed", { SystemModstamp: undefined }],
+    ["does not say whether it is deleted", { IsDeleted: undefined }],
+    ["has no id", { Id: undefined }],
+  ] as const)("a record that %s is no answer", async ([, lacking]) => {
+    await using crm = await openChangingCrm(salesforce, 1);
+    const cursor = await crm.begin(NOW);
+    const changes = await crm.open();
+    const whole = { Id: crm.idOf(0), IsDeleted: false, SystemModstamp: at("08:01:00") };
+    const body = JSON.stringify({ done: true, totalSize: 1, records: [{ ...whole, ...lacking }] });
+    crm.standIn.faults.push({ status: 200, body });
+    expect(await changes.page(cursor, Date.parse(NOW))).toMatchObject({ kind: "not_a_list" });
+  });
+
+  test("the next page at another address gets no token", async () => {
+    await using crm = await openChangingCrm(salesforce, 0);
+    const cursor = await crm.begin(NOW);
+    for (let n = 0; n < 4; n += 1) crm.change(n, at("08:01:00"));
+    crm.standIn.list.pageSize = 2;
+    crm.standIn.list.lies.next = "https://evil.example/services/data/v62.0/query/01q";
+    const page = await (await crm.open()).page(cursor, Date.parse(at("08:05:00")));
+    expect(page).toMatchObject({ kind: "not_a_list" });
+    expect(JSON.stringify(page)).toContain("another address");
+  });
+
+  test("an object without SystemModstamp cannot be asked", async () => {
+    await using crm = await openChangingCrm(salesforce, 0);
+    const fields = [{ name: "Id" }, { name: "LastName" }];
+    crm.standIn.faults.push({ status: 200, body: JSON.stringify({ fields }) });
+    await expect(crm.open()).rejects.toThrow("Contact has no SystemModstamp");
+  });
+});
