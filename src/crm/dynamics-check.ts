@@ -1,6 +1,6 @@
 /** How Dataverse describes itself: the columns of a table, and the active steps of its webhooks. */
 import { objectsIn, type CheckApi, type CrmChecker } from "./crm-check.ts";
-import { accessTo, baseOf } from "./dynamics.ts";
+import { accessTo, baseOf } from "./dynamics-api.ts";
 import { isObject, textOf } from "./json-value.ts";
 import { NO_LIST, pluralOf } from "./record-lister.ts";
 import { isReadable, type ApiResult } from "./record-reader.ts";

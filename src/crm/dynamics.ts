@@ -5,12 +5,19 @@
 import { isOneOf } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
-import { NO_LIST, pluralOf, sameOrigin, toPage } from "./record-lister.ts";
-import { addressOf, toFetchedRecord, type NotRead, type RecordApi } from "./record-reader.ts";
+import {
+  accessTo,
+  FORMATTED,
+  NEEDS,
+  pageOf,
+  setAddress,
+  tableOf,
+  withAnnotations,
+} from "./dynamics-api.ts";
+import { dynamicsPuller } from "./dynamics-changes.ts";
+import { toFetchedRecord } from "./record-reader.ts";
 import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
 
-const FORMATTED = "@OData.Community.Display.V1.FormattedValue";
-const ANNOTATIONS = `odata.include-annotations="${FORMATTED.slice(1)}"`;
 const DATE = /^\/Date\((-?\d+)(?:[+-]\d{4})?\)\/$/;
 
 /** Error codes of Dataverse: no record with this id, no record with this key. */
@@ -83,7 +90,7 @@ export const dynamics: CrmConnector = {
   },
 
   reader: {
-    needs: ["DYNAMICS_URL", "DYNAMICS_TENANT_ID", "DYNAMICS_CLIENT_ID", "DYNAMICS_CLIENT_SECRET"],
+    needs: NEEDS,
     ownId: (id) => id.toLowerCase(),
     async fetchRecord(api, object, given, fields) {
       const recordId = given.toLowerCase();
@@ -109,25 +116,14 @@ export const dynamics: CrmConnector = {
   },
 
   lister: {
-    needs: ["DYNAMICS_URL", "DYNAMICS_TENANT_ID", "DYNAMICS_CLIENT_ID", "DYNAMICS_CLIENT_SECRET"],
+    needs: NEEDS,
     pauseMs: 100,
     async open(api, object, fields) {
-      const access = await accessTo(api);
-      if (!("headers" in access)) return access;
-      const address = setAddress(api, object);
-      // A query fails for a column that the table does not have: one record shows all of them.
-      const one = await api.get(`${address}?$top=1`, access.headers);
-      if (one.kind === "not_found") return noTable(object, one.code);
-      if (one.kind !== "found") return one;
-      const { value } = one.body;
-      if (!Array.isArray(value)) return NO_LIST;
-      const sample: unknown = value[0];
-      const columns = isObject(sample) ? Object.keys(sample) : [];
-      const wanted = new Set([...fields].map((name) => name.replace(/@.*/, "")));
-      const key = `${object}id`;
-      const names = columns.filter((name) => wanted.has(name) && name !== key);
+      const table = await tableOf(api, object, fields);
+      if (table.kind !== "table") return table;
+      const { address, key, select } = table;
       // The count ends at 5000, so it is the least number of records.
-      const query = `$select=${[key, ...names].join(",")}&$orderby=${key}&$count=true`;
+      const query = `$select=${select}&$orderby=${key}&$count=true`;
       return {
         kind: "listing",
         async page(cursor) {
@@ -141,71 +137,9 @@ export const dynamics: CrmConnector = {
       };
     },
   },
+
+  puller: dynamicsPuller,
 };
-
-/** The Web API leaves out the formatted value of an empty column. */
-function withAnnotations(record: Json, fields: ReadonlySet<string>): Json {
-  const empty = [...fields].filter(
-    (name) => name.endsWith(FORMATTED) && record[name.slice(0, -FORMATTED.length)] === null,
-  );
-  return { ...Object.fromEntries(empty.map((name) => [name, null])), ...record };
-}
-
-const ROWS_A_PAGE = 1000;
-
-export async function accessTo(
-  api: RecordApi,
-): Promise<{ headers: Record<string, string> } | NotRead> {
-  const login = addressOf(
-    api.setting("DYNAMICS_LOGIN_URL"),
-    "",
-    api.setting("DYNAMICS_TENANT_ID"),
-    "oauth2",
-    "v2.0",
-    "token",
-  );
-  const token = await api.token(login, {
-    client_id: api.setting("DYNAMICS_CLIENT_ID"),
-    client_secret: api.setting("DYNAMICS_CLIENT_SECRET"),
-    scope: `${baseOf(api)}/.default`,
-  });
-  if (typeof token !== "string") return token;
-  return {
-    headers: {
-      authorization: `Bearer ${token}`,
-      "odata-maxversion": "4.0",
-      "odata-version": "4.0",
-      prefer: ANNOTATIONS,
-    },
-  };
-}
-
-async function pageOf(api: RecordApi, url: string, key: string) {
-  const access = await accessTo(api);
-  if (!("headers" in access)) return access;
-  const headers = {
-    ...access.headers,
-    prefer: `${ANNOTATIONS},odata.maxpagesize=${ROWS_A_PAGE}`,
-  };
-  const page = toPage(await api.get(url, headers), key, (body) => {
-    const { value: list, "@odata.nextLink": next, "@odata.count": total } = body;
-    return { list, next, total };
-  });
-  if (page.kind !== "page" || page.next === undefined) return page;
-  const next = sameOrigin(page.next, baseOf(api), "/api/data/");
-  return typeof next === "string" ? { ...page, next } : next;
-}
-
-export const baseOf = (api: RecordApi): string => api.setting("DYNAMICS_URL").replace(/\/+$/, "");
-
-/** The address of a table, by the entity set name that Dataverse forms by default. */
-const setAddress = (api: RecordApi, table: string): string =>
-  addressOf(baseOf(api), "/api/data/v9.2", pluralOf(table));
-
-const noTable = (table: string, code = ""): NotRead => ({
-  kind: "client_error",
-  reason: `HTTP 404 ${code} for ${pluralOf(table)}`,
-});
 
 function envelopeOf(context: Json, what: string) {
   const time = dateOf(context["OperationCreatedOn"]);

@@ -23,6 +23,9 @@ interface Changing {
 
 const NO_PROXY = { httpProxy: undefined, httpsProxy: undefined, noProxy: undefined };
 
+/** Of the newest change in Dataverse. */
+let version = 1000;
+
 /** As Salesforce writes a time. */
 const inSeconds = (time: string) => time.replace(/\.\d+Z$/, ".000+0000");
 
@@ -48,6 +51,20 @@ export const CHANGING: readonly Changing[] = [
     changed: (record, at, LastName) => ({ ...record, LastName, SystemModstamp: inSeconds(at) }),
     deleted: (record, at) => ({ ...record, IsDeleted: true, SystemModstamp: inSeconds(at) }),
     nameIn: (record) => record["LastName"],
+    atOf: (time) => time.replace(/\.\d+Z$/, ".999Z"),
+  },
+  {
+    name: "dynamics",
+    idField: "contactid",
+    fields: ["lastname", "emailaddress1"],
+    changed: (record, at, lastname) => ({
+      ...record,
+      lastname,
+      modifiedon: at.replace(/\.\d+Z$/, "Z"),
+      versionnumber: (version += 1),
+    }),
+    deleted: ({ contactid }) => ({ contactid, deleted: true, versionnumber: (version += 1) }),
+    nameIn: (record) => record["lastname"],
     atOf: (time) => time.replace(/\.\d+Z$/, ".999Z"),
   },
 ];
@@ -128,6 +145,8 @@ export async function openChangingCrm(kind: Changing, many: number): Promise<Cha
       await standIn[Symbol.asyncDispose]();
     },
   };
+  // Dataverse shows the columns of a table by a record.
+  opened.change(999, "2026-01-04T09:00:00.000Z");
   for (let n = 0; n < many; n += 1) opened.change(n, "2026-01-05T09:00:00.000Z");
   return opened;
 }

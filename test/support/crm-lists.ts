@@ -116,6 +116,51 @@ function changesOfSalesforce(
   });
 }
 
+/** Of the whole table, or of what has changed since the version of the link: first the records, then the deletions. */
+function changesOfDynamics(
+  url: URL,
+  all: readonly Json[],
+  pageSize: number,
+  lies: CrmList["lies"],
+): ListAnswer {
+  const { pathname, searchParams: query } = url;
+  if (["$filter", "$orderby", "$top"].some((name) => query.has(name))) {
+    return { status: 400, body: { error: { code: "0x80060888" } } };
+  }
+  const versionIn = (record: Json) => Number(record["versionnumber"] ?? 0);
+  const newest = Math.max(0, ...all.map(versionIn));
+  const [since, until] = (query.get("$deltatoken") ?? `-1!${newest}`).split("!");
+  const isInitial = since === "-1";
+  const to = until === "" ? newest : Number(until);
+  const placeOf = (record: Json) => Number(record["deleted"] === true) * 1e9 + versionIn(record);
+  const place = Number(query.get("$skiptoken") ?? -1);
+  const left = all
+    .filter((record) => versionIn(record) > Number(since) && versionIn(record) <= to)
+    .filter((record) => placeOf(record) > place && !(isInitial && record["deleted"] === true))
+    .toSorted((a, b) => placeOf(a) - placeOf(b));
+  const { next, records } = pageOf(left, 0, pageSize);
+  const select = query.get("$select") ?? "";
+  const link = new URL(pathname, lies.next ?? url);
+  link.searchParams.set("$select", select);
+  link.searchParams.set("$deltatoken", next === undefined ? `${to}!` : `${since}!${to}`);
+  const last = records.at(-1);
+  if (next !== undefined && last !== undefined) {
+    link.searchParams.set("$skiptoken", String(placeOf(last)));
+  }
+  const key = select.split(",")[0] ?? "";
+  const isSelected = (name: string) => select.split(",").includes(name.replace(/@.*/, ""));
+  const value = records.map((record) =>
+    record["deleted"] === true
+      ? {
+          "@odata.context": `${url.origin}/api/data/v9.2/$metadata#contacts/$deletedEntity`,
+          id: record[key],
+          reason: "deleted",
+        }
+      : pick(record, Object.keys(record).filter(isSelected)),
+  );
+  return ok({ value, [next === undefined ? "@odata.deltaLink" : "@odata.nextLink"]: link.href });
+}
+
 export const LISTS: Readonly<Record<string, AnswerList>> = {
   hubspot({ path, query, body }, { records, pageSize, lies }) {
     const searched = records.get(/^\/crm\/objects\/2026-09\/(\w+)\/search$/.exec(path)?.[1] ?? "");
@@ -175,8 +220,13 @@ export const LISTS: Readonly<Record<string, AnswerList>> = {
 
   dynamics({ path, query, headers, url }, { records, pageSize, lies }) {
     const set = /^\/api\/data\/v9\.2\/(\w+)$/.exec(path)?.[1] ?? "";
-    const all = records.get(set);
-    if (all === undefined) return undefined;
+    const kept = records.get(set);
+    if (kept === undefined) return undefined;
+    const isTracking = String(headers["prefer"]).includes("odata.track-changes");
+    if (isTracking || query.has("$deltatoken")) {
+      return changesOfDynamics(new URL(`${path}?${query.toString()}`, url), kept, pageSize, lies);
+    }
+    const all = kept.filter(({ deleted }) => deleted !== true);
     if (query.has("$top")) return ok({ value: all.slice(0, Number(query.get("$top"))) });
     const select = (query.get("$select") ?? "").split(",");
     const known = new Set([`${set.slice(0, -1)}id`, ...all.flatMap((one) => Object.keys(one))]);

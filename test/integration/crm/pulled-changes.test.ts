@@ -96,6 +96,7 @@ describe.for(CHANGING.map((kind) => [kind.name, kind] as const))("%s", ([name, k
       if (pages === 1) crm.standIn.faults.push({ status: 400, body: "{}" });
     });
     expect(crm.namesOf(changes)).toEqual({ 0: "n0", 1: "n1", 2: "n2", 3: "n3", 4: "n4" });
+    expect(changes.filter(({ id }) => id === crm.idOf(0))).toHaveLength(2);
   });
 
   test.for([
@@ -147,7 +148,8 @@ describe("hubspot", () => {
     await using crm = await openChangingCrm(hubspot, 3);
     const cursor = await crm.begin(NOW);
     crm.change(0, at("08:01:00"), "survivor");
-    const [survivor] = crm.standIn.list.records.get("contacts") ?? [];
+    const contacts = crm.standIn.list.records.get("contacts") ?? [];
+    const survivor = contacts.find(({ id }) => id === crm.idOf(0));
     const merged = [1, 2].map((n) => crm.idOf(n)).join(";");
     Object.assign(survivor?.["properties"] ?? {}, { hs_merged_object_ids: merged });
     const { changes } = await crm.pull(cursor, at("08:05:00"));
@@ -277,5 +279,105 @@ describe("salesforce", () => {
     const fields = [{ name: "Id" }, { name: "LastName" }];
     crm.standIn.faults.push({ status: 200, body: JSON.stringify({ fields }) });
     await expect(crm.open()).rejects.toThrow("Contact has no SystemModstamp");
+  });
+});
+
+describe("dynamics", () => {
+  const dynamics = kindOf("dynamics");
+  const rowsOf = (...value: object[]) => ({
+    status: 200 as const,
+    body: JSON.stringify({ value, "@odata.deltaLink": "/api/data/v9.2/contacts?$deltatoken=1!" }),
+  });
+
+  test("the link of the whole table is found without telling its records", async () => {
+    await using crm = await openChangingCrm(dynamics, 6);
+    crm.standIn.list.pageSize = 3;
+    const cursor = await crm.begin(NOW);
+    const [sample, tracked, ...pages] = crm.standIn.reads;
+    expect(sample?.url).toMatch(/contacts\?\$top=1$/);
+    expect(tracked?.url).toContain("EntityDefinitions(LogicalName='contact')");
+    expect(pages).toHaveLength(3);
+    expect(pages[0]?.headers["prefer"]).toContain("odata.track-changes");
+    expect((await crm.pull(cursor, at("08:05:00"))).changes).toEqual([]);
+  });
+
+  test("a table without change tracking says how to switch it on", async () => {
+    await using crm = await openChangingCrm(dynamics, 1);
+    const changes = await crm.open();
+    crm.standIn.faults.push({ status: 200, body: '{"ChangeTrackingEnabled":false}' });
+    const begun = await changes.begin(Date.parse(NOW));
+    expect(begun).toMatchObject({ kind: "client_error" });
+    expect(JSON.stringify(begun)).toMatch(/off for contact: .* switch on Track changes/);
+  });
+
+  test("deletions of both forms of OData; what has only left the list is none", async () => {
+    await using crm = await openChangingCrm(dynamics, 4);
+    const cursor = await crm.begin(NOW);
+    const changes = await crm.open();
+    const [a, b, c] = [1, 2, 3].map((n) => crm.idOf(n).toUpperCase());
+    const context = { "@odata.context": "/api/data/v9.2/$metadata#contacts/$deletedEntity" };
+    crm.standIn.faults.push(
+      rowsOf(
+        { ...context, id: a, reason: "deleted" },
+        { "@removed": { reason: "deleted" }, "@id": `contacts(${b})` },
+        { "@removed": { reason: "changed" }, id: c },
+      ),
+    );
+    const page = await changes.page(cursor, Date.parse(NOW));
+    const deleted = [1, 2].map((n) => ({ id: crm.idOf(n), at: undefined }));
+    expect(page).toMatchObject({ kind: "page", changes: deleted });
+    crm.standIn.faults.push(rowsOf({ ...context, id: a, reason: "archived" }));
+    expect(await changes.page(cursor, Date.parse(NOW))).toMatchObject({ kind: "not_a_list" });
+  });
+
+  test("a record that was merged into another one is deleted", async () => {
+    await using crm = await openChangingCrm(dynamics, 2);
+    const cursor = await crm.begin(NOW);
+    crm.change(1, at("08:01:00"));
+    const contacts = crm.standIn.list.records.get("contacts") ?? [];
+    Object.assign(contacts.find(({ contactid }) => contactid === crm.idOf(1)) ?? {}, {
+      merged: true,
+    });
+    const { changes } = await crm.pull(cursor, at("08:05:00"));
+    expect(changes).toEqual([{ id: crm.idOf(1), at: "2026-11-21T08:01:00.999Z" }]);
+  });
+
+  test.for([
+    ["410", { status: 410, body: "{}" }],
+    ["the error for it", { status: 400, body: '{"error":{"code":"0x80044352"}}' }],
+  ] as const)("a link that has expired is lost: %s", async ([, fault]) => {
+    await using crm = await openChangingCrm(dynamics, 2);
+    const cursor = await crm.begin(NOW);
+    const changes = await crm.open();
+    crm.standIn.faults.push(fault);
+    expect(await changes.page(cursor, Date.parse(NOW))).toEqual({ kind: "cursor_lost" });
+  });
+
+  test("a link that does not ask for what the mapping reads is lost, and one of another environment", async () => {
+    await using crm = await openChangingCrm(dynamics, 2);
+    const place = JSON.parse(await crm.begin(NOW)) as { select: string; link: string };
+    const changes = await crm.open();
+    const lost = { kind: "cursor_lost" };
+    const narrow = JSON.stringify({ ...place, select: "contactid,lastname" });
+    expect(await changes.page(narrow, Date.parse(NOW))).toEqual(lost);
+    const away = place.link.replace(crm.standIn.url, "https://old.crm4.dynamics.example");
+    const foreign = JSON.stringify({ ...place, link: away });
+    expect(await changes.page(foreign, Date.parse(NOW))).toEqual(lost);
+  });
+
+  test("an answer without changes may have no link; one with changes has one, of this CRM", async () => {
+    await using crm = await openChangingCrm(dynamics, 2);
+    const cursor = await crm.begin(NOW);
+    const changes = await crm.open();
+    crm.standIn.faults.push({ status: 200, body: '{"value":[]}' });
+    const none = await changes.page(cursor, Date.parse(NOW));
+    expect(none).toEqual({ kind: "page", changes: [], cursor, hasMore: false });
+    const row = { contactid: crm.idOf(1), lastname: "A" };
+    crm.standIn.faults.push({ status: 200, body: JSON.stringify({ value: [row] }) });
+    expect(await changes.page(cursor, Date.parse(NOW))).toMatchObject({ kind: "not_a_list" });
+    crm.change(1, at("08:01:00"));
+    crm.standIn.list.lies.next = "https://evil.example";
+    const away = await changes.page(cursor, Date.parse(NOW));
+    expect(JSON.stringify(away)).toContain("another address");
   });
 });
