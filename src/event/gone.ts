@@ -3,8 +3,8 @@
 type CrmRecord = Readonly<Record<string, unknown>>;
 
 /** Names in small letters without signs: deletedAt, deleted_at, IsDeleted, is_deleted, … */
-const FLAG = /^(?:is|soft)?deleted$/;
-const TIME = /^(?:deleted(?:at|on|date|time)|date(?:time)?deleted)$/;
+const FLAG = /^(?:is|soft)*deleted$/;
+const TIME = /^(?:soft)?(?:deleted(?:at|on|date|time|datetime|timestamp)|date(?:time)?deleted)$/;
 
 /** Fields that mean it in one CRM, and something else in others, by the beginning of the source. */
 const OWN: readonly (readonly [source: string, saysGone: (record: CrmRecord) => boolean])[] = [
@@ -19,14 +19,19 @@ export function saysGone(record: CrmRecord, source: string): boolean {
   if (typeof record["properties"] === "object" && record["archived"] === true) return true;
   return Object.entries(record).some(([key, value]) => {
     const name = key.replaceAll(/[^a-z]/gi, "").toLowerCase();
-    return (FLAG.test(name) && isTrue(value)) || (TIME.test(name) && isTime(value));
+    return (FLAG.test(name) || TIME.test(name)) && (isTrue(value) || isTime(value));
   });
 }
 
-const isTrue = (value: unknown): boolean =>
-  value === true || value === 1 || (typeof value === "string" && /^(?:true|1|yes)$/i.test(value));
+/** Also as a spreadsheet writes it in its language. */
+const YES =
+  /^\s*(?:true|1|yes|y|t|wahr|vrai|vero|verdadero|verdadeiro|waar|ja|oui|s[iíì]|sim)\s*$/i;
 
-/** Some programs write 0 or a year 0000 for no time. */
+const isTrue = (value: unknown): boolean =>
+  value === true || value === 1 || (typeof value === "string" && YES.test(value));
+
+/** Programs write the first day of their calendar for no time: 0001-01-01, 1900-01-01, 1970-01-01, and 9999 for never. */
+const DATED = /(?<!\d)(?:19[89]|20)\d\d(?!\d)|^(?:19[89]|20)\d{6}|^[1-9]\d{8,}$/;
+
 const isTime = (value: unknown): boolean =>
-  (typeof value === "string" && /[1-9]/.test(value) && !value.startsWith("0000")) ||
-  (typeof value === "number" && value > 0);
+  (typeof value === "string" && DATED.test(value)) || (typeof value === "number" && value > 1);
