@@ -12,18 +12,22 @@ export function listedRecords(value: unknown): unknown {
   const { data, pageInfo } = value;
   const places = LIST_KEYS.map((key) => value[key]);
   if (isObject(data) && isObject(pageInfo)) places.push(...Object.values(data));
-  const lists = places.filter((inner) => Array.isArray(inner));
+  // Under another name, such as `contacts`, it stands beside nothing but what is said of the page.
+  const named = Object.entries(value).filter(([, inner]) => Array.isArray(inner));
+  const others = Object.keys(value).filter((key) => key !== named[0]?.[0]);
+  if (named.length === 1 && others.length > 0 && others.every(isOfPage)) places.push(named[0]?.[1]);
+  const lists = [...new Set(places)].filter((inner) => Array.isArray(inner));
   const [list] = lists;
   return lists.length === 1 && value["id"] === undefined && list?.every(isObject) ? list : value;
 }
 
-/** Fields that name the next page. */
+/** Fields that name the next page; Dataverse answers a query in FetchXML with a cookie. */
 const NEXT =
-  /^(odata)?next(page|link|url|cursor|token|pagetoken|pageurl|recordsurl|offset|batch)?$|^continuation(token)?$/;
+  /^(odata|hydra)?next(page|link|url|uri|href|cursor|token|marker|key|skip|start|pagetoken|pageurl|pagelink|recordsurl|offset|batch)?$|^continuation(token)?$|fetchxmlpagingcookie$/;
 
 /** Fields that say that more follow when they are true, and those that say so when they are false. */
 const MORE =
-  /^(has|is)?(more|next|nextpage|truncated)$|^more(records|itemsincollection|available|results)$|^incomplete(results)?$/;
+  /^(has|is)?(more|next|nextpage|truncated)$|more(records|itemsincollection|available|results)$|^incomplete(results)?$|countlimitexceeded$/;
 const LAST = /^(is)?(last|done|complete|lastpage)$/;
 
 /** Fields that name a place in the list: where no other says whether more follow, they do. */
@@ -31,12 +35,21 @@ const PLACE = /^(after|cursor|endcursor|offset|pagetoken|scrollid)$/;
 
 /** Fields for the number of all records, and of all pages. */
 const TOTAL =
-  /^(total|totalsize|odatacount|count|total(count|results|elements|items|records|hits))$/;
-const PAGES = /^(pages|totalpages|pagecount|numberofpages|lastpage)$/;
+  /^(total|totalsize|odatacount|count|(entry|record|row)count|(hydra|x)?total(count|results|elements|items|records|rows|hits)|.*totalrecordcount)$/;
+const PAGES = /^(pages|totalpages?|pagecount|numberofpages|lastpage)$/;
 const PAGE = /^(page|currentpage|pagenumber|pageindex|number)$/;
+
+/** What else stands beside a list. */
+const OF_PAGE = /^(meta(data)?|links?|paging|pageinfo|pagination|info|limit|perpage|pagesize)$/;
 
 /** Objects in objects that are looked at: `meta.pagination.next`. */
 const MAX_DEPTH = 3;
+
+const isOfPage = (key: string): boolean =>
+  [NEXT, MORE, LAST, PLACE, TOTAL, PAGES, PAGE, OF_PAGE].some((names) => names.test(nameOf(key)));
+
+/** A field in small letters without signs. */
+const nameOf = (key: string): string => key.replaceAll(/[^a-zA-Z]/g, "").toLowerCase();
 
 /** What one answer says of the whole that it belongs to. */
 export interface PageHints {
@@ -57,16 +70,17 @@ export function hintsIn(value: unknown): PageHints {
     fields.find((field) => name.test(field.name) && says(field.value))?.path;
   const numbers = (name: RegExp) =>
     fields.flatMap((field) =>
-      name.test(field.name) && typeof field.value === "number" ? [field.value] : [],
+      name.test(field.name) && /^\d+$/.test(textOf(field.value)) ? [Number(field.value)] : [],
     );
   const isTold = fields.some(
-    ({ name, value: says }) => (MORE.test(name) || LAST.test(name)) && typeof says === "boolean",
+    ({ name, value: says }) =>
+      (MORE.test(name) || LAST.test(name)) && /^(true|false)$/i.test(textOf(says)),
   );
   const next =
     found(NEXT, isSomething) ??
     found(/^rel$/, (rel) => rel === "next") ??
-    found(MORE, (says) => says === true) ??
-    found(LAST, (says) => says === false) ??
+    found(MORE, (says) => /^(true|1)$/i.test(textOf(says))) ??
+    found(LAST, (says) => /^(false|0)$/i.test(textOf(says))) ??
     found(TOTAL, (says) => says === -1) ??
     (isTold ? undefined : found(PLACE, (place) => typeof place === "string" && place !== ""));
   const pages = Math.max(0, ...numbers(PAGES));
@@ -74,6 +88,10 @@ export function hintsIn(value: unknown): PageHints {
   const isLastPage = numbers(PAGE).some((page) => page >= pages);
   return { next, total: Math.max(0, ...numbers(TOTAL)), pages: isLastPage ? 0 : pages };
 }
+
+/** Some programs write true and numbers as texts. */
+const textOf = (value: unknown): string =>
+  typeof value === "object" && value !== null ? "" : String(value);
 
 const isSomething = (value: unknown): boolean =>
   (typeof value === "string" && value !== "") ||
@@ -91,7 +109,7 @@ function* fieldsOf(
   for (const [key, inner] of Object.entries(value)) {
     if (inner === records) continue;
     const at = path === "" ? key : `${path}.${key}`;
-    yield { name: key.replaceAll(/[^a-zA-Z]/g, "").toLowerCase(), path: at, value: inner };
+    yield { name: nameOf(key), path: at, value: inner };
     if (depth === MAX_DEPTH) continue;
     for (const part of [inner].flat()) {
       if (isObject(part) && !holds(part, records)) yield* fieldsOf(part, at, depth + 1);

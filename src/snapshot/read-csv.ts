@@ -12,9 +12,17 @@ const SAMPLE_ROWS = 20;
 /** A row of CSV has no more characters, so that a missing quote does not swallow the file. */
 const MAX_ROW = 1_000_000;
 
-/** What a report writes below its rows. */
+/** What a report writes below its rows, in the first cell. */
 const FOOTER =
-  /^(?:\(?\d+ (?:rows?|records?|zeilen|datensätze|lignes|righe|filas)\b.*|confidential information.*|copyright .*|© .*|(?:grand )?totals?\b.*|gesamt.*|summe.*|generated (?:by|on|at) .*|erstellt (?:am|von) .*)$/i;
+  /^(?:\(?\d+ (?:rows?|records?|zeilen|datensätze|lignes|righe|filas|registros|rijen|linhas)\b|confidential information|copyright |© |(?:(?:grand |sub-?|eind)?tota(?:a?l|les?|is)s?|summe|somme|suma|soma|anzahl|aantal|nombre d[e']|generated (?:by|on|at))\b|gesamt|records?:|erstellt (?:am|von) |\*+ ?end of|end of (?:report|file)|ende de[rs] |fin d[ue] )/i;
+
+/** The same with numbers in other cells: nothing but the word. */
+const SUM =
+  /^(?:(?:grand |sub-?|eind)?tota(?:a?l|les?|is)(?: g[eé]n[eé]ral| geral| complessivo)?|gesamt(?:summe|ergebnis)?|summe|somme|suma|soma|anzahl|count|aantal|nombre)\s*:?$/i;
+const NUMBER = /^[\d.,'’\s%€$-]*$/;
+
+/** Rows with nothing but a first cell that are held back: they may belong to the footer. */
+const MOST_LONE = 20;
 
 /**
  * @param start the beginning of the text, which tells the delimiter.
@@ -27,11 +35,13 @@ export async function* readCsv(
   onSkipped: () => void = () => {},
 ): AsyncGenerator<Item> {
   // Excel writes the delimiter into a line of its own.
-  const named = /^sep=(.)\r?\n/i.exec(start);
+  const named = /^"?sep=(.)"?\r?\n/i.exec(start);
   const delimiter = named?.[1] ?? delimiterOf(start);
   const parser = parse({
     delimiter,
     skip_empty_lines: true,
+    // A file that was put together from several may have several.
+    record_delimiter: ["\r\n", "\n", "\r"],
     from_line: named === null ? 1 : 2,
     max_record_size: MAX_ROW,
     relax_column_count: true,
@@ -41,32 +51,62 @@ export async function* readCsv(
   let columns: Columns | undefined;
   let header: Item["header"] = {};
   let row = 0;
+  let lone: (readonly [row: number, cells: string[]])[] = [];
+  const itemOf = ([number, cells]: (typeof lone)[number]): Item => ({
+    place: `${file}, row ${number}`,
+    value: recordOf(file, number, columns ?? [], cells),
+    ...(header && { header }),
+  });
   try {
     for await (const cells of parser as AsyncIterable<string[]>) {
       row += 1;
       if (columns === undefined) {
         columns = columnsOf(file, cells);
         header = nested(columns.filter((name) => name !== "").map((name) => [name, name]));
-      } else if (isNoRecord(cells)) onSkipped();
-      else
-        yield { place: `${file}, row ${row}`, value: recordOf(file, row, columns, cells), header };
+      } else if (columns.length > 1 && isLone(cells) && lone.length < MOST_LONE) {
+        lone.push([row, cells]);
+      } else {
+        // Another row follows, so these were no footer.
+        for (const one of lone)
+          if (isNoRecord(one[1], columns)) onSkipped();
+          else yield itemOf(one);
+        lone = [];
+        if (isNoRecord(cells, columns)) onSkipped();
+        else yield itemOf([row, cells]);
+      }
     }
+    const hasFooter = lone.some(([, [first = ""]]) => FOOTER.test(cellOf(first)));
+    for (const one of lone)
+      if (hasFooter || isNoRecord(one[1], columns ?? [])) onSkipped();
+      else yield itemOf(one);
   } catch (error) {
     throw errorOf(file, error as Error);
   }
   if (row === 1) throw new UserError(`${file} has a row of names and no record`);
 }
 
-function isNoRecord(cells: readonly string[]): boolean {
-  const [first = "", ...others] = cells.map((cell) => cell.trim());
-  return others.every((cell) => cell === "") && (first === "" || FOOTER.test(first));
+/** Delimiters, dashes or the names of the columns alone, a footer, a row of sums. */
+function isNoRecord(cells: readonly string[], columns: Columns): boolean {
+  const [first = "", ...others] = cells;
+  const below = isLone(cells) ? FOOTER : SUM;
+  return (
+    !cells.some((cell) => /[\p{L}\p{N}]/u.test(cell)) ||
+    cells.every((cell, index) => cellOf(cell) === columns[index]) ||
+    (below.test(cellOf(first)) && others.every((cell) => NUMBER.test(cell)))
+  );
 }
+
+const isLone = ([first = "", ...others]: readonly string[]): boolean =>
+  cellOf(first) !== "" && others.every((cell) => cell.trim() === "");
+
+/** A byte order mark stands in the middle where files were put together. */
+const cellOf = (cell: string): string => cell.replaceAll(/[\u200b\u2060\ufeff\u00ad]/g, "").trim();
 
 /** Names of the columns; "" for one that has none. */
 type Columns = readonly string[];
 
 function columnsOf(file: string, cells: readonly string[]): Columns {
-  const names = cells.map((cell) => cell.trim());
+  const names = cells.map(cellOf);
   const named = names.filter((name) => name !== "");
   const known = new Set<string>();
   const twice = named.find((name) => known.size === known.add(name).size);
@@ -90,7 +130,7 @@ function recordOf(file: string, row: number, columns: Columns, cells: readonly s
     const name = columns[index] ?? "";
     if (name === "") {
       throw new UserError(
-        `${file}, row ${row} has a value in column ${index + 1}, which has no name: the columns are shifted`,
+        `${file}, row ${row} has a value in column ${index + 1}, which has no name: the columns are shifted, or the first row is a title; it must name the columns`,
       );
     }
     fields.push([name, value]);

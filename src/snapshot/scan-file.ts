@@ -82,9 +82,9 @@ function encodingOf(name: string, start: Buffer, bytes: number, utf8: Utf8Check)
   if (utf8.invalid === 0 && (utf8.valid > 0 || hasMark)) {
     throw new UserError(`${name} ends in the middle of a character: it is cut off`);
   }
-  if (!hasMark && utf8.valid <= utf8.invalid && !utf8.hasUndefined) return "windows-1252";
+  if (!hasMark && utf8.valid === 0 && !utf8.hasUndefined) return "windows-1252";
   throw new UserError(
-    `${name} is partly UTF-8 (line ${utf8.validLine}) and partly not (line ${utf8.invalidLine}): it was put together from several encodings; export it again as UTF-8`,
+    `${name} is partly UTF-8 (line ${utf8.validLine}) and partly not (line ${utf8.invalidLine}): it was put together from several encodings; export it again as UTF-8. If it is of one encoding all the same, give --encoding`,
   );
 }
 
@@ -118,9 +118,8 @@ class Utf8Check {
 
   add(chunk: Buffer): void {
     for (const byte of chunk) {
+      if (byte >= 0x80 || this.#missing > 0) this.#addByte(byte);
       if (byte === NEW_LINE) this.#line += 1;
-      if (byte < 0x80 && this.#missing === 0) continue;
-      this.#addByte(byte);
     }
   }
 
