@@ -1,9 +1,21 @@
 /** Ids of records: those that are none, and the one form of an id that a CRM writes in several. */
 import { isRecordId, wholeId } from "./salesforce-id.ts";
 
+/**
+ * What a program writes in the place of a value: an error of a spreadsheet, in any language (#REF!, #¡VALOR!, #N/D,
+ * Err:502), an object, a placeholder that a template has not filled.
+ */
+const MARK =
+  /^(?:#[¡¿]?\p{Lu}[\p{Lu}\d/]*[!?]|#N\/[ABD]|#NV|#GETTING_DATA|#{3,}|(?:Err|Fehler|Erreur|Errore):\d{3}|\[object \w+\]|undefined|\{\{.*\}\}|\{!.*\}|\$\{.*\}|\*\|.*\|\*)$/u;
+
+export const isMark = (text: string): boolean => MARK.test(text);
+
+/** A dash, a question mark, an empty list. */
+export const hasNoLetter = (text: string): boolean => !/[\p{L}\p{N}]/u.test(text);
+
 /** What a program writes for a value that it does not have. Records of all these would share one crmCode. */
 const NOTHING =
-  /^(?:undefined|null|nan|none|nil|n\/a|\(null\)|<null>|\[object object\]|#(?:n\/a|ref!|value!|name\?|div\/0!|null!|num!))$/i;
+  /^(?:undefined|null|nan|none|nil|true|false|n\/a|\(null\)|<null>|\[object object\]|#n\/a|-1|\{?0{8}[0-]*(?:AAA)?\}?)$/i;
 
 /** The same as a part of a crmCode: `c-undefined`. */
 const NOTHING_IN = /(?:^|[-_:./ ])(?:undefined|null|NaN|\[object Object\])(?:$|[-_:./ ])/;
@@ -11,21 +23,27 @@ const NOTHING_IN = /(?:^|[-_:./ ])(?:undefined|null|NaN|\[object Object\])(?:$|[
 /** A spreadsheet shows long numbers so: `1.23E+17` is many ids. */
 const SCIENTIFIC = /^[+-]?\d+(?:[.,]\d+E[+-]?|E[+-])\d+$/i;
 const DECIMAL = /^\d+[.,]0+$/;
-const GROUPED = /^\d{1,3}(?:,\d{3})+$/;
+const GROUPED = /^\d{1,3}(?:[,'’]\d{3})+$/;
 
 /** Invisible characters, and spaces other than the normal one. */
 const INVISIBLE = /[\p{Cf}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
 
 /** Why this cannot be the id of one record; undefined: it can. */
 export function idProblem(id: string): string | undefined {
-  if (NOTHING.test(id.trim())) return "must be the id of a record, not a word for none";
+  const text = id.trim();
+  if (NOTHING.test(text) || isMark(text) || hasNoLetter(text)) {
+    return "must be the id of a record, not a word for none";
+  }
   if (SCIENTIFIC.test(id)) return "must be the whole id: a spreadsheet has shortened the number";
   if (DECIMAL.test(id) || GROUPED.test(id)) {
     return "must be the id as the CRM writes it: a spreadsheet has changed the number";
   }
   if (id.startsWith("=")) return "must be the id itself, not a formula of a spreadsheet";
   if (INVISIBLE.test(id)) return "must not contain invisible characters";
-  if (id.trim() !== id) return "must not begin or end with a blank";
+  if (id.normalize("NFKC") !== id.normalize("NFC")) {
+    return "must be written in ordinary letters and digits";
+  }
+  if (text !== id) return "must not begin or end with a blank";
   return undefined;
 }
 

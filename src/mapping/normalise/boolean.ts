@@ -17,6 +17,7 @@ const YES = new Set([
   "wahr",
   "vrai",
   "vero",
+  "waar",
   "verdadero",
   "verdadeiro",
 ]);
@@ -33,6 +34,7 @@ const NO = new Set([
   "nao",
   "falsch",
   "faux",
+  "onwaar",
   "falso",
 ]);
 

@@ -70,30 +70,46 @@ function wordsOf(text: string): string {
 /** "United Kingdom (UK)", "Germany [DE]": a code beside the name. */
 const WITH_CODE = /^(.+?)\s*[([]\s*([A-Za-z]{2,3})\s*[)\]]$/;
 
+/** "CH - Schweiz", "Suisse/Svizzera": a code or another name beside the name, which must agree. */
+const BESIDE = /\s*[-–—/|:,(]\s*|\)$/;
+
+/** "Bahamas (the)", "The Bahamas" */
+const ARTICLE = /^the |(?:,\s*|\s*\()the\)?$/i;
+
 /** What the official name of most countries begins with. */
 const OFFICIAL =
-  /^(?:kingdom of|republic of|state of|königreich|republik|royaume (?:de|d['’])|république (?:de|d['’])) */i;
+  /^(?:kingdom of|republic of|state of(?! georgia)|königreich|republik|royaume (?:de|d['’])|république (?:de|d['’])) */i;
 
 const codeOfName = (name: string): string | undefined =>
   spellingsOf(name)
     .map((spelling) => codes?.get(spelling))
     .find((code) => code !== undefined);
 
+/** The one country that all parts of a text name. */
+function codeOfAll(parts: readonly string[]): string | undefined {
+  if (parts.length < 2) return undefined;
+  const [code, ...others] = new Set(parts.map(toCountry));
+  return others.length === 0 ? code : undefined;
+}
+
 /** The ISO code of a country, from a code (letters or number) or its name in seven languages. */
 export function toCountry(text: string): string | undefined {
   const trimmed = text.trim();
   const upper = trimmed.toUpperCase();
   if (upper.length === 2 && isCountryCode(upper)) return upper;
+  codes ??= codesByName();
+  const whole = codeOfName(trimmed);
   const [, name, beside] = WITH_CODE.exec(trimmed) ?? [];
-  if (name !== undefined && beside !== undefined) {
+  if (whole === undefined && name !== undefined && beside !== undefined) {
     const code = toCountry(beside);
     const named = toCountry(name);
     if (code !== undefined) return named === undefined || named === code ? code : undefined;
   }
-  codes ??= codesByName();
   const code =
-    codeOfName(trimmed) ??
+    whole ??
+    codeOfName(trimmed.replace(ARTICLE, "")) ??
     codeOfName(trimmed.replace(OFFICIAL, "")) ??
+    codeOfAll(trimmed.split(BESIDE).filter((part) => part !== "")) ??
     (/^[A-Z]{3}$/.test(upper) ? countries.alpha3ToAlpha2(upper) : undefined) ??
     (/^\d{1,3}$/.test(upper) ? countries.numericToAlpha2(upper.padStart(3, "0")) : undefined);
   return code !== undefined && isCountryCode(code) ? code : undefined;

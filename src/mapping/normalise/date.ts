@@ -17,7 +17,8 @@ const DAY_MS = 86_400_000;
 
 const ISO = /^(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?$/;
 const COMPACT = /^(\d{4})(\d{2})(\d{2})$/;
-const DOTTED = /^(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4}|\d{2})$/;
+const DOTTED =
+  /^(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4}|\d{2})(?:,? \d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?$/;
 const WCF = /^\/Date\((-?\d+)(?:([+-])(\d{2})(\d{2}))?\)\/$/;
 
 /**
@@ -30,6 +31,8 @@ export function toDate(
 ): string | undefined {
   const text = String(value).trim();
   if (format !== undefined) return byFormat(text, format);
+  // The first day of 1970, or a number that was never set.
+  if (Number(text) === 0) return undefined;
   const moment = zone === undefined ? undefined : momentOf(text);
   if (moment !== undefined) return dayIn(zone ?? "UTC", moment);
   const written = ISO.exec(text) ?? COMPACT.exec(text);
@@ -69,7 +72,7 @@ function dayIn(timeZone: string, ms: number): string | undefined {
 export function needsZone(value: string | number, { format, zone }: DateForm): boolean {
   if (format !== undefined || zone !== undefined) return false;
   const text = String(value).trim();
-  if (/[+-]\d{2}:?\d{2}(?:\)\/)?$/.test(text) && !/[+-]00:?00$/.test(text)) return false;
+  if (/[+-]\d{2}:?\d{2}(?:\)\/)?$/.test(text) && !/[+-]00:?00(?:\)\/)?$/.test(text)) return false;
   const moment = momentOf(text);
   return moment !== undefined && moment % (DAY_MS / 2) !== 0;
 }
@@ -106,17 +109,18 @@ function byFormat(text: string, format: string): string | undefined {
 
 const DIGITS: Readonly<Record<string, string>> = { YYYY: "(\\d{4})", YY: "(\\d{2})" };
 
-/** Of two digits the latest year that is not in the future. */
-function wholeYear(year: string): string {
+/** Of a year of two digits the latest day that is not in the future. */
+function wholeYear(year: string, rest: string): string {
   if (year.length !== 2) return year;
-  const now = new Date().getUTCFullYear();
-  const century = Math.floor(now / 100) - (Number(year) > now % 100 ? 1 : 0);
+  const now = new Date().toISOString().slice(0, 10);
+  const century = Number(now.slice(0, 2)) - (year + rest > now.slice(2) ? 1 : 0);
   return `${century}${year}`;
 }
 
 function date(given = "", month = "", day = ""): string | undefined {
-  const year = wholeYear(given);
-  const text = `${year}-${month.padStart(2, "0")}-${day.padStart(2, "0")}`;
+  const rest = `-${month.padStart(2, "0")}-${day.padStart(2, "0")}`;
+  const year = wholeYear(given, rest);
+  const text = year + rest;
   const instant = new Date(`${text}T00:00:00Z`);
   if (Number.isNaN(instant.getTime()) || instant.toISOString().slice(0, 10) !== text) {
     return undefined;

@@ -30,6 +30,18 @@ const ALIASES: Readonly<Record<string, string>> = {
 /** A language may be named in any of these languages. */
 const NAMED_IN = ["en", "de", "fr", "it", "es", "pt", "nl"];
 
+const OTHER_NAMES: Readonly<Record<string, string>> = {
+  castellano: "es",
+  castilian: "es",
+  farsi: "fa",
+  flamisch: "nl",
+  flemish: "nl",
+  rumantsch: "rm",
+};
+
+/** "English (United States)", "German - Austria": a region beside the name. */
+const REGION = /\s*(?:\([^()]*\)| [-–] .*)$/;
+
 /** Made for the first value that is a name, because most CRMs send codes. */
 let codes: ReadonlyMap<string, string> | undefined;
 
@@ -47,6 +59,7 @@ function codesByName(): ReadonlyMap<string, string> {
       if (!made.has(fold(name))) made.set(fold(name), code);
     }
   }
+  for (const [name, code] of Object.entries(OTHER_NAMES)) made.set(name, code);
   return made;
 }
 
@@ -57,7 +70,7 @@ export function toLanguage(text: string): string | undefined {
   const known = code === undefined ? undefined : (ALIASES[code] ?? canonical(code));
   if (known !== undefined && isLanguageCode(known)) return known;
   codes ??= codesByName();
-  return codes.get(fold(text));
+  return codes.get(fold(text)) ?? codes.get(fold(text.replace(REGION, "")));
 }
 
 /** The two-letter code for a three-letter code, if there is one. */

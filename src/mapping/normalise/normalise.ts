@@ -1,4 +1,5 @@
 /** Converts one raw value to the form of its field. */
+import { hasNoLetter } from "../../event/record-id.ts";
 import { isEmail } from "../../service-spec/business-relation.ts";
 import { cleanText } from "../clean.ts";
 import type { Form } from "../fields.ts";
@@ -112,7 +113,8 @@ function normaliseScalar(value: Scalar, wanted: Wanted): Normalised {
   }
   if (typeof value === "string") {
     if (isNothing(value, wanted.nothing ?? NO_WORDS)) return NOTHING;
-    if (isLost(value)) return leaveOut("not_understood", value);
+    if (isLost(value) || (wanted.form === "text" && hasNoLetter(value)))
+      return leaveOut("not_understood", value);
   }
   if (values !== undefined) {
     const found = lookUp(String(value), values);
@@ -141,10 +143,11 @@ function dateOf(value: string | number, wanted: Wanted): Normalised {
   if (needsZone(value, wanted)) return leaveOut("time_of_day", value);
   const date = toDate(value, wanted);
   if (date === undefined) return leaveOut("not_understood", value);
-  const { firstYear = 0 } = wanted;
+  const { firstYear = 1000 } = wanted;
   // It is tomorrow somewhere.
   const latest = new Date(Date.now() + 14 * 3_600_000).toISOString().slice(0, 10);
-  const isPlausible = Number(date.slice(0, 4)) >= firstYear && date <= latest;
+  // SQL Server writes 1900-01-01 for no date.
+  const isPlausible = date > `${firstYear}-01-01` && date <= latest;
   return isPlausible ? { value: date, warnings: [] } : leaveOut("implausible", value);
 }
 

@@ -1,4 +1,5 @@
 /** Texts that stand for no value, and those that a program has put in the place of one. */
+import { isMark } from "../../event/record-id.ts";
 
 /** What people and programs write for "none". As they are: a person may be called Null. */
 const NOTHING: ReadonlySet<string> = new Set([
@@ -23,14 +24,28 @@ const NOTHING: ReadonlySet<string> = new Set([
   "(blank)",
   "(vide)",
   "(none)",
+  "(vuoto)",
+  "(vacío)",
+  "(en blanco)",
+  "(vazio)",
+  "(leeg)",
+  "(No value)",
+  "--None--",
+  "nan",
+  "NaT",
+  "<NA>",
+  "<NULL>",
+  "N.A.",
+  "n/d",
+  "N/D",
 ]);
 
-/** Errors of spreadsheets and programs, a number that was shortened, and a formula: there was a value. */
-const LOST =
-  /^(?:#(?:N\/A|NV|REF!|BEZUG!|VALUE!|WERT!|NAME\?|DIV\/0!|NULL!|NUM!|ZAHL!|SPILL!)|\[object [A-Z]\w*\]|undefined|=".*"|[+-]?\d+[.,]\d+E[+-]?\d+|#{3,})$/;
+/** A number that was shortened, and a formula. */
+const LOST = /^(?:=.+|[+-]?\d+(?:[.,]\d+E[+-]?|E\+)\d+)$/;
 
 /** @param more words of the mapping, in small letters */
 export const isNothing = (text: string, more: ReadonlySet<string>): boolean =>
   NOTHING.has(text) || (more.size > 0 && more.has(text.toLowerCase()));
 
-export const isLost = (text: string): boolean => LOST.test(text);
+/** There was a value, and this is not it. */
+export const isLost = (text: string): boolean => LOST.test(text) || isMark(text);

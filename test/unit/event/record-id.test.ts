@@ -9,6 +9,22 @@ test.each([
   ["None", /word for none/],
   ["[object Object]", /word for none/],
   ["#N/A", /word for none/],
+  ["#N/D", /word for none/],
+  ["#NV", /word for none/],
+  ["#¡VALOR!", /word for none/],
+  ["#BEZUG!", /word for none/],
+  ["Err:502", /word for none/],
+  ["########", /word for none/],
+  ["{{contact.id}}", /word for none/],
+  ["[]", /word for none/],
+  ["--", /word for none/],
+  ["?", /word for none/],
+  ["-1", /word for none/],
+  ["False", /word for none/],
+  ["00000000-0000-0000-0000-000000000000", /word for none/],
+  ["000000000000000AAA", /word for none/],
+  ["４７１１", /ordinary letters and digits/],
+  ["1'234", /changed/],
   ["1.23457E+17", /shortened/],
   ["3,1E+05", /shortened/],
   ["1E+05", /shortened/],
@@ -29,12 +45,25 @@ test.each([
   });
 });
 
-test.each(["4711", "5E10", "12E4", "1.234.567", "A 12", "Null-Meier", "a/b", "nullo", "00124"])(
-  "%j is an id",
-  (id) => {
-    expect(idProblem(id)).toBeUndefined();
-  },
-);
+test.each([
+  "4711",
+  "5E10",
+  "12E4",
+  "1.234.567",
+  "A 12",
+  "Null-Meier",
+  "a/b",
+  "nullo",
+  "00124",
+  "0",
+  "#12",
+  "000000000000000A12",
+  "Zoë",
+  "-12",
+  "falsework",
+])("%j is an id", (id) => {
+  expect(idProblem(id)).toBeUndefined();
+});
 
 test.each(["c-undefined", "null", "person-NaN", "x:[object Object]", "c_null_1"])(
   "%j is made of nothing",

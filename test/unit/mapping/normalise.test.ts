@@ -52,6 +52,23 @@ describe("countries", () => {
     ["BVI", "VG"],
     ["Burma", "MM"],
     ["Ceylon", "LK"],
+    ["Bahamas (the)", "BS"],
+    ["Bahamas, The", "BS"],
+    ["The Philippines", "PH"],
+    ["Fürstentum Liechtenstein", "LI"],
+    ["Confédération suisse", "CH"],
+    ["Grande-Bretagne", "GB"],
+    ["VR China", "CN"],
+    ["Republik China", "TW"],
+    ["République de Corée", "KR"],
+    ["CH - Schweiz", "CH"],
+    ["Portugal/PT", "PT"],
+    ["Schweiz / Suisse / Svizzera", "CH"],
+    ["Ivory Coast (Côte d'Ivoire)", "CI"],
+    ["Virgin Islands (US)", "VI"],
+    ["Virgin Islands (UK)", "VG"],
+    ["Virgin Islands (VG)", "VG"],
+    ["Saint Martin (FR)", "MF"],
     ["40", "AT"],
     ["56", "BE"],
   ])("%s is %s", ([raw, code]) => {
@@ -69,6 +86,12 @@ describe("countries", () => {
     "Congo",
     "Korea",
     "Yugoslavia",
+    "St. Martin",
+    "Congo (the)",
+    "State of Georgia",
+    "Niger/Nigeria",
+    "DE-BY",
+    "CH/DE",
     "Germany (FR)",
     "the",
     "999",
@@ -89,6 +112,10 @@ describe("languages", () => {
     ["Deutsch", "de"],
     ["français", "fr"],
     ["Allemand", "de"],
+    ["English (United States)", "en"],
+    ["Portuguese - Brazil", "pt"],
+    ["Deutsch (Schweiz)", "de"],
+    ["Farsi", "fa"],
   ])("%s is %s", ([raw, code]) => {
     expect(one(raw, { form: "language" })).toEqual([code]);
   });
@@ -118,6 +145,7 @@ describe("dates", () => {
     "1990-07-14T22:00:00+00:00",
     -94_870_800_000,
     "/Date(-94870800000)/",
+    "/Date(-94870800000+0000)/",
   ])("the day of %s depends on a zone", (raw) => {
     expect(one(raw, { form: "date" })).toEqual([undefined, "time_of_day"]);
   });
@@ -138,12 +166,22 @@ describe("dates", () => {
 
   test("a birth before 1900 or in the future is none, an old company may be", () => {
     const future = new Date(Date.now() + 3 * 86_400_000).toISOString().slice(0, 10);
-    for (const raw of ["1899-12-31", future]) {
+    // The second is what SQL Server writes for none.
+    for (const raw of ["1899-12-31", "1900-01-01", future]) {
       const birth = { form: "date", firstYear: 1900 } as const;
       expect(one(raw, birth)).toEqual([undefined, "implausible"]);
     }
     expect(one("1856-07-05", { form: "date" })).toEqual(["1856-07-05"]);
     expect(one(future, { form: "date" })).toEqual([undefined, "implausible"]);
+  });
+
+  test("a year of two digits is the latest of which the day is not in the future", () => {
+    const [year = "", month = "", day = ""] = new Date(Date.now() + 3 * 86_400_000)
+      .toISOString()
+      .slice(0, 10)
+      .split("-");
+    const raw = `${day}.${month}.${year.slice(2)}`;
+    expect(one(raw, { form: "date" })).toEqual([`${Number(year) - 100}-${month}-${day}`]);
   });
 
   test.for([
@@ -156,7 +194,8 @@ describe("dates", () => {
     ["1.2.05", "2005-02-01"],
     ["1706745600000", "2024-02-01"],
     [573_091_200_000, "1988-02-29"],
-    [0, "1970-01-01"],
+    [172_800_000, "1970-01-03"],
+    ["31.12.1966 00:00:00", "1966-12-31"],
     [-86_400_000, "1969-12-31"],
     ["/Date(573091200000)/", "1988-02-29"],
     ["/Date(573087600000+0100)/", "1988-02-29"],
@@ -169,6 +208,8 @@ describe("dates", () => {
     "31/12/1966",
     "12-31-1966",
     "1966",
+    0,
+    "0",
     1_706_745_600,
     "soon",
     "/Date(x)/",
@@ -200,7 +241,7 @@ describe("telephone numbers", () => {
     expect(one("٠٤٤ call Ada", { form: "phone" })[1]).toBe("kept_as_is");
   });
 
-  test.for(["ask Ada", "+", "…"])("%s has no digit and is left out", (raw) => {
+  test.for(["ask Ada", "+", "…", "0", "000"])("%s has no digit and is left out", (raw) => {
     expect(one(raw, { form: "phone", country: "LU" })).toEqual([undefined, "no_digits"]);
   });
 });
@@ -228,6 +269,8 @@ describe("booleans, numbers, texts", () => {
     ["no", false],
     ["0", false],
     ["Nein", false],
+    ["WAAR", true],
+    ["ONWAAR", false],
   ])("%s is %s", ([raw, value]) => {
     expect(one(raw, { form: "boolean" })).toEqual([value]);
   });
@@ -323,7 +366,7 @@ describe("lists and tables", () => {
 });
 
 describe("texts", () => {
-  test.for(["NULL", "null", "N/A", "n/a", "-", "--", "NaN", "k.A.", "(blank)"])(
+  test.for(["NULL", "null", "N/A", "n/a", "-", "--", "NaN", "k.A.", "(blank)", "(vuoto)", "<NA>"])(
     "%s means nothing",
     (raw) => {
       expect(one(raw, { form: "text" })).toEqual([undefined]);
@@ -339,8 +382,27 @@ describe("texts", () => {
     },
   );
 
+  test.for([
+    "#VALEUR!",
+    "#¡REF!",
+    "#N/D",
+    "#NV",
+    "#ÜBERLAUF!",
+    "Err:502",
+    "=VLOOKUP(A1;B:C;2)",
+    "1E+10",
+    "{{contact.firstname}}",
+    "*|FNAME|*",
+    "{!Contact.Name}",
+    "[]",
+    "?",
+    "...",
+  ])("%s is no text of the CRM", (raw) => {
+    expect(one(raw, { form: "text" })).toEqual([undefined, "not_understood"]);
+  });
+
   test("people and streets keep their names, and a mapping has words of its own", () => {
-    for (const raw of ["Null", "None", "Na", "#12", "E10", "=", "1.00"]) {
+    for (const raw of ["Null", "None", "Na", "#12", "E10", "12E4", "#Team", "O'", "1.00"]) {
       expect(one(raw, { form: "text" })).toEqual([raw]);
     }
     const nothing = new Set(["keine angabe"]);
