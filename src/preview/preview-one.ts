@@ -16,7 +16,8 @@ import {
   withKnownCode,
   type Plan,
 } from "../sync/plan-change.ts";
-import type { Problem } from "../event/problem.ts";
+import { kindOf, type Problem } from "../event/problem.ts";
+import { idProblem } from "../event/record-id.ts";
 import { REJECTIONS } from "../sync/rejections.ts";
 import type { WantedStatus } from "../sync/wanted-status.ts";
 import type { PreviewInput } from "./read-records.ts";
@@ -88,6 +89,19 @@ export async function previewOne(
   view: ServiceView,
 ): Promise<Preview> {
   const { context, record, fetch, mergedInto } = input;
+  const rule = idProblem(context.recordId);
+  if (rule !== undefined) {
+    const problems = [{ field: "id", rule, kind: kindOf(context.recordId) }];
+    const { subject } = context;
+    return {
+      ...NOTHING,
+      subject,
+      crmCode: undefined,
+      warnings: [],
+      result: "dead letter",
+      problems,
+    };
+  }
   const change = {
     event: {
       type: context.type,

@@ -2,6 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
+import { previewOne, unknownService } from "../../../src/preview/preview-one.ts";
 import { readInputs } from "../../../src/preview/read-records.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -39,3 +40,25 @@ test("a line that is not JSON keeps nobody from the others", async () => {
     /crm is not JSON at line 1, column \d+ \(/,
   );
 });
+
+test("a name of a column with brackets makes no JSON of a CSV", async () => {
+  const { records } = await read("id;emails[0].value\n1;a@b.lu\n");
+  expect(records).toEqual([
+    { id: "1", "emails[0].value": "a@b.lu", emails: [{ value: "a@b.lu" }] },
+  ]);
+});
+
+test.each(["[]", "1.23E+17", " 47", "４７１１"])(
+  "preview refuses the id %j, as intake does",
+  async (id) => {
+    await using dir = await tempDir();
+    const file = join(dir.path, "crm");
+    const record = { id, type: "Person", crmCode: "c-1", firstName: "Ada", lastName: "Muster" };
+    await writeFile(file, JSON.stringify(record));
+    const { inputs } = await readInputs(file, businessRelationMapping, {});
+    const [input] = inputs;
+    expect(
+      input && (await previewOne(input, businessRelationMapping, unknownService({}))),
+    ).toMatchObject({ result: "dead letter", problems: [{ field: "id" }] });
+  },
+);
