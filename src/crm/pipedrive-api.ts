@@ -39,6 +39,7 @@ export const pipedriveReader: RecordReader = {
         isObject(body) && body["success"] === false && /\bnot found\b/i.test(textOf(body["error"])),
     });
     if (fetched.kind !== "found") return fetched;
+    if (fetched.record["is_deleted"] === true) return { kind: "missing" };
     return { ...fetched, record: asSent(fetched.record, types) };
   },
 };
@@ -116,7 +117,7 @@ export const headersOf = (api: RecordApi) => ({
 });
 
 /** A record as a webhook has it. */
-function asSent(record: Json, types: ReadonlyMap<string, string>): Json {
+export function asSent(record: Json, types: ReadonlyMap<string, string>): Json {
   const { address, custom_fields: custom } = record;
   return {
     ...record,

@@ -7,6 +7,7 @@ import { basicOf } from "./authorization.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
 import { pipedriveLister, pipedriveReader } from "./pipedrive-api.ts";
+import { pipedrivePuller } from "./pipedrive-changes.ts";
 import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
@@ -53,6 +54,7 @@ export const pipedrive: CrmConnector = {
 
   reader: pipedriveReader,
   lister: pipedriveLister,
+  puller: pipedrivePuller,
 };
 
 function eventOf(

@@ -161,6 +161,50 @@ function changesOfDynamics(
   return ok({ value, [next === undefined ? "@odata.deltaLink" : "@odata.nextLink"]: link.href });
 }
 
+/** Sorts by a field that holds a time, and by id. */
+const timeAndId =
+  (field: string) =>
+  (record: Json): string =>
+    `${String(record[field])} ${String(record["id"])}`;
+const byKey = (keyOf: (record: Json) => string) => (one: Json, other: Json) =>
+  keyOf(one) < keyOf(other) ? -1 : 1;
+
+/** Pipedrive's `/v1/recents`: also what was deleted, in the form of API v1; the time itself is left out. */
+function recentsOf(query: URLSearchParams, records: CrmList["records"], size: number): ListAnswer {
+  const since = query.get("since_timestamp") ?? "";
+  const item = query.get("items") ?? "";
+  if (!/^[\d-]{10} [\d:]{8}$/.test(since)) return { status: 400, body: { success: false } };
+  const keyOf = timeAndId("update_time");
+  const v1 = (time: unknown) => String(time).replace("T", " ").slice(0, 19);
+  const all = (records.get(`${item}s`) ?? [])
+    .toSorted(byKey(keyOf))
+    .filter(({ update_time: time }) => v1(time) > since);
+  const start = Number(query.get("start"));
+  const page = pageOf(all, start, size);
+  const data = page.records.map(({ id, is_deleted: isDeleted, name, ...record }) => {
+    const [changed, deleted] = [record["update_time"], record["delete_time"]];
+    const times = {
+      update_time: v1(changed),
+      delete_time: deleted === undefined ? null : v1(deleted),
+    };
+    return { item, id, data: { id, name, active_flag: isDeleted !== true, ...times } };
+  });
+  return ok({
+    success: true,
+    data: data.length === 0 ? null : data,
+    additional_data: {
+      since_timestamp: since,
+      last_timestamp_on_page: data.at(-1)?.data.update_time ?? since,
+      pagination: {
+        start,
+        limit: size,
+        more_items_in_collection: page.next !== undefined,
+        ...(page.next !== undefined && { next_start: page.next }),
+      },
+    },
+  });
+}
+
 export const LISTS: Readonly<Record<string, AnswerList>> = {
   hubspot({ path, query, body }, { records, pageSize, lies }) {
     const searched = records.get(/^\/crm\/objects\/2026-09\/(\w+)\/search$/.exec(path)?.[1] ?? "");
@@ -269,9 +313,25 @@ export const LISTS: Readonly<Record<string, AnswerList>> = {
   },
 
   pipedrive({ path, query }, { records, pageSize, lies }) {
-    const all = records.get(/^\/api\/v2\/(\w+)$/.exec(path)?.[1] ?? "");
-    if (all === undefined) return undefined;
     const size = Math.min(pageSize, Number(query.get("limit")), 500);
+    if (path === "/v1/recents") return recentsOf(query, records, size);
+    const listed = records.get(/^\/api\/v2\/(\w+)$/.exec(path)?.[1] ?? "");
+    if (listed === undefined) return undefined;
+    const all = listed.filter(({ is_deleted: isDeleted }) => isDeleted !== true);
+    const since = query.get("updated_since");
+    if (since !== null) {
+      const cursor = query.get("cursor");
+      const keyOf = timeAndId("update_time");
+      const bad =
+        !/^[\d-]+T[\d:]+Z$/.test(since) || (cursor !== null && !/^\d{4}-.* /.test(cursor));
+      if (bad || query.get("sort_by") !== "update_time") {
+        return { status: 400, body: { success: false, error: "Invalid value" } };
+      }
+      const rest = all.filter((one) => keyOf(one) >= since && keyOf(one) > (cursor ?? ""));
+      const page = pageOf(rest.toSorted(byKey(keyOf)), 0, size);
+      const last = page.next === undefined ? null : keyOf(page.records.at(-1) ?? {});
+      return ok({ success: true, data: page.records, additional_data: { next_cursor: last } });
+    }
     const page = pageOf(all, Number(query.get("cursor")?.slice(1) ?? 0), size);
     const next = page.next === undefined ? null : (lies.next ?? `c${page.next}`);
     return ok({ success: true, data: page.records, additional_data: { next_cursor: next } });

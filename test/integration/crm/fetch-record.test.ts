@@ -285,6 +285,15 @@ test("EspoCRM: a record that its list has is not deleted, whatever answers 404",
   expect(await opened.read()).toEqual({ kind: "missing" });
 });
 
+test("Pipedrive: a record in the bin counts as one that it does not have", async () => {
+  const crm = apiOf("pipedrive");
+  await using opened = await open(crm);
+  const body = crm.record.replace('"is_deleted": false', '"is_deleted": true');
+  expect(body).not.toBe(crm.record);
+  opened.standIn.faults.push({ status: 200, body });
+  expect(await opened.read()).toEqual({ kind: "missing" });
+});
+
 test("a 401 of one CRM keeps the tokens of the others", async () => {
   const [salesforce, hubspot] = [apiOf("salesforce"), apiOf("hubspot")];
   await using standIn = await standInFor(salesforce);

@@ -1,0 +1,160 @@
+/** What each CRM says has changed, over real HTTP, from stand-ins of their APIs. */
+import { describe, expect, test } from "vitest";
+import { openPull, PULLED_CRMS, type OpenPull } from "../../support/pulled-crms.ts";
+
+const NOW = Date.parse("2026-11-21T08:00:00Z");
+const at = (s: number) => new Date(NOW + s * 1000).toISOString();
+
+async function begin({ changes }: OpenPull): Promise<string> {
+  const cursor = await changes.begin(NOW);
+  if (typeof cursor !== "string") throw new Error(JSON.stringify(cursor));
+  return cursor;
+}
+
+describe.for(PULLED_CRMS.map((crm) => [crm.name, crm] as const))("%s", ([, crm]) => {
+  /** The last that was said of each record. */
+  const newest = (pulled: Awaited<ReturnType<OpenPull["pull"]>>) =>
+    new Map(pulled.changes.map((change) => [change.id, change]));
+  const timeOf = (time: string) => (crm.isUndated ? undefined : time);
+
+  test("changes since the cursor, in several pages, with equal times at their borders", async () => {
+    await using opened = await openPull(crm);
+    opened.set(0, at(-3600));
+    const cursor = await begin(opened);
+    // One by one, then five at once, which fill more than two pages.
+    for (const n of [1, 2, 3]) opened.set(n, at(60 * n));
+    for (const n of [4, 5, 6, 7, 8]) opened.set(n, at(300));
+    const pulled = await opened.pull(cursor, NOW + 600_000);
+    const found = newest(pulled);
+    expect([...found.keys()].toSorted()).toEqual([1, 2, 3, 4, 5, 6, 7, 8].map(crm.idOf));
+    for (const n of [1, 2, 3, 4, 5, 6, 7, 8]) {
+      const time = at(n < 4 ? 60 * n : 300);
+      expect(found.get(crm.idOf(n))).toMatchObject({
+        id: crm.idOf(n),
+        record: opened.expected(n, time),
+        at: timeOf(time),
+      });
+    }
+
+    // The next pull finds what changes later, and again only what was changed shortly before.
+    opened.set(2, at(1200));
+    opened.set(9, at(1201));
+    const again = newest(await opened.pull(pulled.cursor, NOW + 1_800_000));
+    expect([...again.keys()]).toEqual(expect.arrayContaining([crm.idOf(2), crm.idOf(9)]));
+    expect(again.get(crm.idOf(2))?.record).toEqual(opened.expected(2, at(1200)));
+    expect(again.has(crm.idOf(0))).toBe(false);
+  });
+
+  test("what changes while it is asked is found in its newest state", async () => {
+    await using opened = await openPull(crm);
+    const cursor = await begin(opened);
+    for (const n of [1, 2, 3, 4, 5, 6]) opened.set(n, at(n));
+    const pulled = await opened.pull(cursor, NOW + 60_000, (page) => {
+      if (page > 1) return;
+      // One of the page before, and one that is not listed yet.
+      opened.set(1, at(30));
+      opened.set(5, at(31));
+    });
+    const later = await opened.pull(pulled.cursor, NOW + 120_000);
+    const found = new Map([...newest(pulled), ...newest(later)]);
+    for (const n of [1, 2, 3, 4, 5, 6]) {
+      const time = at(n === 1 ? 30 : n === 5 ? 31 : n);
+      expect(found.get(crm.idOf(n))?.record).toEqual(opened.expected(n, time));
+    }
+    // In the first pull already nothing is left out.
+    expect([...newest(pulled).keys()].toSorted()).toEqual([1, 2, 3, 4, 5, 6].map(crm.idOf));
+  });
+
+  test("deletions", async () => {
+    await using opened = await openPull(crm);
+    for (const n of [1, 2, 3, 4, 5, 6]) opened.set(n, at(-3600));
+    const cursor = await begin(opened);
+    opened.set(3, at(60));
+    // Three at once fill more than a page.
+    const when = (n: number) => at(n === 6 ? 90 : 61);
+    for (const n of [1, 2, 4, 6]) opened.delete(n, when(n));
+    const { changes } = opened;
+    const pulled = await opened.pull(cursor, NOW + 600_000);
+    const deleted = pulled.changes.filter(({ record }) => record === undefined);
+    if (changes.ids === undefined) {
+      const times = new Map(deleted.map(({ at: time, id }) => [id, time]));
+      const expected = [1, 2, 4, 6].map((n) => [crm.idOf(n), crm.deletedAt?.(when(n))] as const);
+      expect(times).toEqual(new Map(expected));
+    } else {
+      expect(deleted).toEqual([]);
+      const ids: string[] = [];
+      let next: string | undefined;
+      do {
+        const page = await changes.ids(next);
+        if (page.kind !== "page") throw new Error(JSON.stringify(page));
+        ids.push(...page.ids);
+        next = page.next;
+      } while (next !== undefined);
+      expect(ids.toSorted()).toEqual([3, 5].map(crm.idOf));
+    }
+    expect(newest(pulled).get(crm.idOf(3))?.record).toEqual(opened.expected(3, at(60)));
+  });
+
+  test("a place that the CRM refuses: the pull begins again", async () => {
+    await using opened = await openPull(crm);
+    const cursor = await begin(opened);
+    for (const n of [1, 2, 3, 4, 5]) opened.set(n, at(n));
+    const pulled = await opened.pull(cursor, NOW + 60_000, (page) => {
+      if (page === 1) opened.standIn.faults.push(crm.refusal);
+    });
+    expect([...newest(pulled).keys()].toSorted()).toEqual([1, 2, 3, 4, 5].map(crm.idOf));
+  });
+
+  test("a record that is dated a year ahead hides nothing", async () => {
+    await using opened = await openPull(crm);
+    const cursor = await begin(opened);
+    opened.set(1, "2027-11-21T08:00:00.000Z");
+    opened.set(2, at(10));
+    const pulled = await opened.pull(cursor, NOW + 60_000);
+    expect([...newest(pulled).keys()].toSorted()).toEqual([1, 2].map(crm.idOf));
+    opened.set(3, at(3600));
+    const later = await opened.pull(pulled.cursor, NOW + 7_200_000);
+    expect([...newest(later).keys()]).toContain(crm.idOf(3));
+  });
+
+  test("an answer of something else is not believed; a pause is told", async () => {
+    await using opened = await openPull(crm);
+    const cursor = await begin(opened);
+    opened.set(1, at(10));
+    const { faults } = opened.standIn;
+    faults.push({ status: 200, body: '{"hello":1}' });
+    expect((await opened.page(cursor, NOW)).kind).toBe("not_a_list");
+    faults.push({ status: 429, headers: { "retry-after": "7" } });
+    expect(await opened.page(cursor, NOW)).toEqual({ kind: "throttled", retryAfterMs: 7000 });
+    faults.push({ status: 401, body: crm.crm.unauthorized });
+    expect(await opened.page(cursor, NOW)).toMatchObject({ kind: "client_error", isDenied: true });
+    faults.push({ status: 503 });
+    expect((await opened.page(cursor, NOW)).kind).toBe("unavailable");
+    const pulled = await opened.pull(cursor, NOW + 60_000);
+    expect([...newest(pulled).keys()]).toEqual([crm.idOf(1)]);
+  });
+
+  test("a record without a usable id or time is no list", async () => {
+    await using opened = await openPull(crm);
+    const cursor = await begin(opened);
+    opened.set(1, at(10), { id: null });
+    expect((await opened.page(cursor, NOW + 60_000)).kind).toBe("not_a_list");
+    await using other = await openPull(crm);
+    other.set(1, at(10), { [crm.changed]: "soon" });
+    expect((await other.page(cursor, NOW + 60_000)).kind).toBe("not_a_list");
+  });
+});
+
+test("Pipedrive: a deletion is not missed when another record of its page changes", async () => {
+  const crm = PULLED_CRMS.find(({ name }) => name === "pipedrive");
+  if (crm === undefined) throw new Error("no stand-in");
+  await using opened = await openPull(crm);
+  const cursor = await begin(opened);
+  for (const n of [1, 2, 3, 4, 5]) opened.delete(n, at(10 * n));
+  const pulled = await opened.pull(cursor, NOW + 600_000, (page) => {
+    // The first page has no change; the second one has deletions.
+    if (page === 2) opened.set(1, at(300));
+  });
+  const found = new Set(pulled.changes.map(({ id }) => id));
+  expect([...found].toSorted()).toEqual([1, 2, 3, 4, 5].map(crm.idOf));
+});
