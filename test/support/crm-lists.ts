@@ -169,6 +169,27 @@ const timeAndId =
 const byKey = (keyOf: (record: Json) => string) => (one: Json, other: Json) =>
   keyOf(one) < keyOf(other) ? -1 : 1;
 
+/** Whether EspoCRM's search parameters below `name` select a record. */
+function isWhere(query: URLSearchParams, name: string, record: Json, how: string): boolean {
+  const results: boolean[] = [];
+  for (let n = 0; query.has(`${name}[${n}][type]`); n += 1) {
+    const type = query.get(`${name}[${n}][type]`) ?? "";
+    const wanted = query.get(`${name}[${n}][value]`) ?? "";
+    const value = record[query.get(`${name}[${n}][attribute]`) ?? ""] ?? null;
+    const text = typeof value === "string" ? value : "";
+    const found: Readonly<Record<string, () => boolean>> = {
+      equals: () => text === wanted,
+      greaterThan: () => value !== null && text > wanted,
+      greaterThanOrEquals: () => value !== null && text >= wanted,
+      isNull: () => value === null,
+      and: () => isWhere(query, `${name}[${n}][value]`, record, "and"),
+      or: () => isWhere(query, `${name}[${n}][value]`, record, "or"),
+    };
+    results.push(found[type]?.() ?? false);
+  }
+  return how === "and" ? results.every(Boolean) : results.some(Boolean);
+}
+
 /** Pipedrive's `/v1/recents`: also what was deleted, in the form of API v1; the time itself is left out. */
 function recentsOf(query: URLSearchParams, records: CrmList["records"], size: number): ListAnswer {
   const since = query.get("since_timestamp") ?? "";
@@ -297,14 +318,14 @@ export const LISTS: Readonly<Record<string, AnswerList>> = {
     if (id !== undefined) return one && ok(one);
     const maxSize = Number(query.get("maxSize"));
     if (maxSize > 200) return { status: 403, body: {} };
-    const value = query.get("where[0][value]") ?? "";
-    const isOne = query.get("where[0][type]") === "equals";
-    const rest = all.filter(({ id: found }) => (isOne ? found === value : String(found) > value));
+    const order = query.get("orderBy") ?? "";
+    const rest = all
+      .filter((record) => isWhere(query, "where", record, "and"))
+      .toSorted(byKey(timeAndId(order)));
+    const select = query.get("select")?.split(",");
     const list = rest.slice(0, Math.min(pageSize, maxSize)).map((record) => {
-      return pick(
-        record,
-        Object.keys(record).filter((name) => !name.endsWith("Data")),
-      );
+      const shown = Object.keys(record).filter((name) => !name.endsWith("Data"));
+      return pick(record, select ?? shown);
     });
     const counted = lies.total ?? rest.length;
     const hasMore = rest.length > list.length;

@@ -14,6 +14,8 @@ interface Times {
   readonly write?: (time: string) => string;
   /** What a deleted record has besides; undefined: the list lacks it. */
   readonly deleted?: (time: string) => Json;
+  /** What a list shows of a record, if not all. */
+  readonly shown?: (record: Json) => Json;
   /** The mapping reads this. */
   readonly fields: readonly string[];
   /** Events of this CRM carry other times than its records. */
@@ -32,6 +34,15 @@ const TIMES: Readonly<Record<string, Times>> = {
     deletedAt: (time) => time,
     fields: ["first_name", "9c1d7b0f6f1f4a0b8f7e2a6b5c4d3e2f1a0b9c8d"],
     refusal: { status: 400, body: '{"success":false,"error":"Invalid cursor"}' },
+  },
+  espocrm: {
+    changed: "modifiedAt",
+    write: (time) => time.slice(0, 19).replace("T", " "),
+    fields: ["firstName", "emailAddress"],
+    shown: (record) =>
+      Object.fromEntries(Object.entries(record).filter(([name]) => !name.endsWith("Data"))),
+    isUndated: true,
+    refusal: { status: 400 },
   },
 };
 
@@ -65,13 +76,14 @@ const NO_PROXY = { httpProxy: undefined, httpsProxy: undefined, noProxy: undefin
 /** More pages than any test has: a pull that does not end fails. */
 const MOST_PAGES = 50;
 
-export async function openPull(crm: PulledCrm): Promise<OpenPull> {
+/** @param first a record that is there when the pull is opened. */
+export async function openPull(crm: PulledCrm, first?: Json): Promise<OpenPull> {
   const standIn = await standInFor(crm.crm);
   const api = createCrmApi({ timeoutMs: 20_000, proxy: NO_PROXY });
   const settings: Record<string, string> = { ...crm.crm.settings(standIn.url), ...crm.crm.secrets };
   const puller = CONNECTORS.find(({ name }) => name === crm.name)?.puller;
   const { records } = standIn.list;
-  records.set(crm.list, []);
+  records.set(crm.list, first === undefined ? [] : [first]);
   if (crm.name === "pipedrive") {
     records.set("personFields", [
       { field_code: "9c1d7b0f6f1f4a0b8f7e2a6b5c4d3e2f1a0b9c8d", field_type: "enum" },
@@ -95,7 +107,10 @@ export async function openPull(crm: PulledCrm): Promise<OpenPull> {
       const gone = crm.deleted?.(crm.write?.(time) ?? time);
       put(n, gone && { ...crm.listed(n), ...gone });
     },
-    expected: (n, time, more = {}) => ({ ...crm.sent(n), ...dated(time), ...more }),
+    expected(n, time, more = {}) {
+      const record = { ...crm.sent(n), ...dated(time), ...more };
+      return crm.shown?.(record) ?? record;
+    },
     page: (cursor, now) => changes.page(cursor, now),
     async pull(cursor, now, meanwhile) {
       const found: PulledChange[] = [];

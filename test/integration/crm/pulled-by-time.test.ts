@@ -67,7 +67,7 @@ describe.for(PULLED_CRMS.map((crm) => [crm.name, crm] as const))("%s", ([, crm])
 
   test("deletions", async () => {
     await using opened = await openPull(crm);
-    for (const n of [1, 2, 3, 4, 5, 6]) opened.set(n, at(-3600));
+    for (const n of [1, 2, 3, 4, 5, 6, 7, 8, 9]) opened.set(n, at(-3600));
     const cursor = await begin(opened);
     opened.set(3, at(60));
     // Three at once fill more than a page.
@@ -90,7 +90,7 @@ describe.for(PULLED_CRMS.map((crm) => [crm.name, crm] as const))("%s", ([, crm])
         ids.push(...page.ids);
         next = page.next;
       } while (next !== undefined);
-      expect(ids.toSorted()).toEqual([3, 5].map(crm.idOf));
+      expect(ids.toSorted()).toEqual([3, 5, 7, 8, 9].map(crm.idOf));
     }
     expect(newest(pulled).get(crm.idOf(3))?.record).toEqual(opened.expected(3, at(60)));
   });
@@ -145,9 +145,14 @@ describe.for(PULLED_CRMS.map((crm) => [crm.name, crm] as const))("%s", ([, crm])
   });
 });
 
+const crmOf = (name: string) => {
+  const found = PULLED_CRMS.find((one) => one.name === name);
+  if (found === undefined) throw new Error(`no stand-in for ${name}`);
+  return found;
+};
+
 test("Pipedrive: a deletion is not missed when another record of its page changes", async () => {
-  const crm = PULLED_CRMS.find(({ name }) => name === "pipedrive");
-  if (crm === undefined) throw new Error("no stand-in");
+  const crm = crmOf("pipedrive");
   await using opened = await openPull(crm);
   const cursor = await begin(opened);
   for (const n of [1, 2, 3, 4, 5]) opened.delete(n, at(10 * n));
@@ -157,4 +162,27 @@ test("Pipedrive: a deletion is not missed when another record of its page change
   });
   const found = new Set(pulled.changes.map(({ id }) => id));
   expect([...found].toSorted()).toEqual([1, 2, 3, 4, 5].map(crm.idOf));
+});
+
+test("EspoCRM: records that were never modified, and what lists leave out", async () => {
+  const { shown: _, ...crm } = { ...crmOf("espocrm"), fields: ["emailAddressData"] };
+  await using opened = await openPull(crm, crm.listed(0));
+  const cursor = await begin(opened);
+  const created = (n: number) => ({ modifiedAt: null, createdAt: `2026-11-21 08:00:0${n}` });
+  for (const n of [1, 2, 3]) opened.set(n, at(n), created(n));
+  opened.set(4, at(4), { createdAt: "2026-11-21 08:00:04" });
+  const pulled = await opened.pull(cursor, NOW + 600_000);
+  const found = new Map(pulled.changes.map((change) => [change.id, change]));
+  expect([...found.keys()].toSorted()).toEqual([1, 2, 3, 4].map(crm.idOf));
+  expect(pulled.changes).toHaveLength(4);
+  const modified = opened.expected(4, at(4), { createdAt: "2026-11-21 08:00:04" });
+  expect(found.get(crm.idOf(4))?.record).toEqual(modified);
+  const record = opened.expected(2, at(2), created(2));
+  expect(record["emailAddressData"]).toBeDefined();
+  expect(found.get(crm.idOf(2))?.record).toEqual(record);
+  // The next pull begins before the newest of all.
+  const requests = opened.standIn.reads.length;
+  await opened.pull(pulled.cursor, NOW + 1_200_000);
+  const asked = opened.standIn.reads.slice(requests).map(({ url = "" }) => decodeURIComponent(url));
+  expect(asked[0]).toContain("[value]=2026-11-21 07:55:04".replace(" ", "+"));
 });

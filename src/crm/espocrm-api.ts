@@ -1,0 +1,193 @@
+/**
+ * Reads and lists EspoCRM's records. A page begins after the last record of the one before: by number, records would be left
+ * out when one of an earlier page is deleted or changed meanwhile.
+ */
+import { isObject, textOf, type Json } from "./json-value.ts";
+import {
+  NO_LIST,
+  toPage,
+  type ListedPage,
+  type NotListed,
+  type RecordLister,
+} from "./record-lister.ts";
+import {
+  addressOf,
+  notAboutRecord,
+  toFetchedRecord,
+  type FetchedRecord,
+  type NotFound,
+  type RecordApi,
+  type RecordReader,
+} from "./record-reader.ts";
+
+const NEEDS = ["ESPOCRM_URL", "ESPOCRM_API_KEY"];
+
+export const espocrmReader: RecordReader = { needs: NEEDS, fetchRecord: readRecord };
+
+export const espocrmLister: RecordLister = {
+  needs: NEEDS,
+  pauseMs: 50,
+  async open(api, object, fields) {
+    const open = await listOf(api, object, fields);
+    if (open.kind !== "list") return open;
+    return {
+      kind: "listing",
+      page: (after) => open.page({ where: idsAfter(after), isCounted: after === undefined }),
+    };
+  },
+};
+
+/** Records of an object, in the order of a field and then of their ids. */
+export interface Selection {
+  readonly where?: readonly Where[];
+  /** By default the id. */
+  readonly orderBy?: string;
+  readonly select?: string;
+  /** Whether EspoCRM shall say how many there are in all. */
+  readonly isCounted?: boolean;
+}
+
+/** An item of EspoCRM's search parameters. */
+export interface Where {
+  readonly type: string;
+  readonly attribute?: string;
+  readonly value?: string | readonly Where[];
+}
+
+export const idsAfter = (after: string | undefined): Where[] =>
+  after === undefined ? [] : [{ type: "greaterThan", attribute: "id", value: after }];
+
+/** How the object is listed: with whole records, whatever lists leave out. */
+export async function listOf(
+  api: RecordApi,
+  object: string,
+  fields: ReadonlySet<string>,
+): Promise<
+  | {
+      readonly kind: "list";
+      readonly page: (selection: Selection) => Promise<EspocrmPage | NotListed>;
+    }
+  | NotListed
+> {
+  const first = await listPage(api, object, { isCounted: true }, 1);
+  if (first.kind !== "page") return first;
+  const [listed] = first.records;
+  const whole = listed && (await readRecord(api, object, listed.id));
+  if (whole?.kind === "missing") {
+    return { kind: "unavailable", reason: "a record was deleted while it was listed" };
+  }
+  if (whole !== undefined && whole.kind !== "found") return whole;
+  // Lists leave out fields of several values, such as emailAddressData.
+  const isPart =
+    whole !== undefined &&
+    [...fields].some((name) => name in whole.record && !(name in (listed?.record ?? {})));
+  return {
+    kind: "list",
+    page: (selection) =>
+      isPart ? readEach(api, object, selection) : listPage(api, object, selection),
+  };
+}
+
+export interface EspocrmPage extends ListedPage {
+  /** The records as the list has them, those included that were deleted since. */
+  readonly listed: ListedPage["records"];
+}
+
+/** EspoCRM's own limit, unless its administrator has set another one. */
+const RECORDS_A_PAGE = 200;
+
+/** Records in a page when each is read by itself. */
+const READ_A_PAGE = 20;
+
+const headersOf = (api: RecordApi) => ({ "x-api-key": api.setting("ESPOCRM_API_KEY") });
+
+async function readRecord(
+  api: RecordApi,
+  object: string,
+  recordId: string,
+): Promise<FetchedRecord> {
+  const url = addressOf(api.setting("ESPOCRM_URL"), "/api/v1", object, recordId);
+  const result = await api.get(url, headersOf(api));
+  if (result.kind === "not_found") return confirmMissing(api, object, recordId, result);
+  // Without `modifiedAt`: events of EspoCRM carry our clock's time, which its own cannot be compared with.
+  return toFetchedRecord(result, { recordId, id: "id" });
+}
+
+/** EspoCRM's 404 has no body, so a gateway's looks like it: an empty list is EspoCRM's own answer. */
+async function confirmMissing(
+  api: RecordApi,
+  object: string,
+  recordId: string,
+  answer: NotFound,
+): Promise<FetchedRecord> {
+  const where = [{ type: "equals", attribute: "id", value: recordId }];
+  const page = await listPage(api, object, { where, isCounted: true }, 1);
+  switch (page.kind) {
+    case "page":
+      if (page.records.length === 0 && page.total === 0) return { kind: "missing" };
+      return notAboutRecord(answer);
+    case "not_found":
+    case "not_a_list":
+      return notAboutRecord(answer);
+    case "throttled":
+    case "client_error":
+    case "unavailable":
+      return page;
+  }
+}
+
+/** @param maxSize how many records the page has at most; by default what EspoCRM allows. */
+export async function listPage(
+  api: RecordApi,
+  object: string,
+  { isCounted, orderBy = "id", select, where = [] }: Selection,
+  maxSize = RECORDS_A_PAGE,
+): Promise<EspocrmPage | NotListed> {
+  const query = new URLSearchParams({ maxSize: String(maxSize), orderBy, order: "asc" });
+  if (select !== undefined) query.set("select", select);
+  for (const [name, value] of parametersOf("where", where)) query.set(name, value);
+  const url = `${addressOf(api.setting("ESPOCRM_URL"), "/api/v1", object)}?${query.toString()}`;
+  const result = await api.get(url, {
+    ...headersOf(api),
+    ...(isCounted !== true && { "x-no-total": "true" }),
+  });
+  const page = toPage(result, "id", ({ list, total }) => {
+    if (!Array.isArray(list) || typeof total !== "number") return undefined;
+    // Without a count -1 means that there are more, -2 that there are not.
+    const hasMore = total >= 0 ? total > list.length : total === -1;
+    const last: unknown = (list as unknown[]).at(-1);
+    const next = hasMore ? textOf(isObject(last) ? last["id"] : undefined) : undefined;
+    return { list, next, ...(isCounted === true && { total }) };
+  });
+  return page.kind === "page" ? { ...page, listed: page.records } : page;
+}
+
+/** As PHP reads nested lists: `where[0][value][1][type]`. */
+function parametersOf(name: string, items: readonly Where[]): (readonly [string, string])[] {
+  return items.flatMap(({ attribute, type, value }, n) => [
+    [`${name}[${n}][type]`, type] as const,
+    ...(attribute === undefined ? [] : [[`${name}[${n}][attribute]`, attribute] as const]),
+    ...(typeof value === "string" ? [[`${name}[${n}][value]`, value] as const] : []),
+    ...(typeof value === "object" ? parametersOf(`${name}[${n}][value]`, value) : []),
+  ]);
+}
+
+/** A page of whole records, for mappings that read what lists leave out. */
+async function readEach(
+  api: RecordApi,
+  object: string,
+  selection: Selection,
+): Promise<EspocrmPage | NotListed> {
+  const page = await listPage(api, object, selection, READ_A_PAGE);
+  if (page.kind !== "page") return page;
+  const records: { id: string; record: Json }[] = [];
+  for (const { id } of page.records) {
+    const whole = await readRecord(api, object, id);
+    // It was deleted meanwhile.
+    if (whole.kind === "missing") continue;
+    if (whole.kind !== "found") return whole;
+    if (textOf(whole.record["id"]) !== id) return NO_LIST;
+    records.push({ id, record: whole.record });
+  }
+  return { ...page, records };
+}
