@@ -3,7 +3,7 @@ import { objectsIn, type CheckApi, type CrmChecker } from "./crm-check.ts";
 import { isObject, textOf, type Json } from "./json-value.ts";
 import { NO_LIST, pluralOf, toPage } from "./record-lister.ts";
 import { addressOf, type ApiResult } from "./record-reader.ts";
-import { PLURALS } from "./twenty.ts";
+import { PLURALS } from "./twenty-api.ts";
 
 /** Most pages of objects, 60 each. */
 const MOST_PAGES = 10;

@@ -3,8 +3,7 @@ import { createHash } from "node:crypto";
 import { isSignedBy } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
-import { pluralOf, toPage } from "./record-lister.ts";
-import { addressOf, type ApiResult, type RecordApi } from "./record-reader.ts";
+import { changedAt, twentyLister, twentyPuller } from "./twenty-api.ts";
 import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 /** Twenty documents no tolerance; five minutes are usual for webhooks, ms. */
@@ -56,80 +55,9 @@ export const twenty: CrmConnector = {
     return { events: [eventOf(type, object, record, body, request.body)] };
   },
 
-  lister: {
-    needs: ["TWENTY_API_URL", "TWENTY_API_KEY"],
-    // Twenty allows 100 requests a minute.
-    pauseMs: 700,
-    async open(api, object, fields) {
-      const one = await ask(api, object, { limit: "1" });
-      const sample = pageOf(one, object);
-      if (sample.kind !== "page") return sample;
-      const has = Object.keys(sample.records[0]?.record ?? {});
-      const names = has.filter((name) => fields.has(name) || name === "deletedAt");
-      // Of a large object the answer has only some fields: ask for each of the others.
-      const isCapped =
-        one.kind === "found" && one.headers?.["x-twenty-fields-capped"] !== undefined;
-      const others = isCapped ? [...fields].filter((name) => !has.includes(name)) : [];
-      for (const name of others.filter((other) => /^[a-z]\w*$/i.test(other))) {
-        const found = await ask(api, object, { limit: "1", fields: `id,${name}` });
-        if (found.kind === "found") names.push(name);
-        else if (found.kind !== "client_error" || found.isDenied) return found;
-      }
-      const query = await selectionOf(api, object, names);
-      if ("kind" in query) return query;
-      return {
-        kind: "listing",
-        page: async (cursor) =>
-          pageOf(
-            await ask(api, object, {
-              limit: String(RECORDS_A_PAGE),
-              ...query,
-              ...(cursor !== undefined && { starting_after: cursor }),
-            }),
-            object,
-          ),
-      };
-    },
-  },
+  lister: twentyLister,
+  puller: twentyPuller,
 };
-
-/** A relation is a column in the answer, `companyId`, and is asked for by its own name, `company`. */
-const relationOf = (name: string): string => name.replace(/(?<=[a-z])Id$/, "");
-
-/** What selects these fields, if this version of Twenty can. */
-async function selectionOf(api: RecordApi, object: string, names: readonly string[]) {
-  for (const list of names.length === 0 ? [] : [names, names.map(relationOf)]) {
-    const fields = ["id", ...list].join(",");
-    const one = await ask(api, object, { limit: "1", fields });
-    if (one.kind === "found") return { fields };
-    if (one.kind !== "client_error" || one.isDenied === true) return one;
-  }
-  return {};
-}
-
-/** The most that Twenty gives at once; older versions give less. */
-const RECORDS_A_PAGE = 200;
-
-const pluralName = (object: string): string => PLURALS[object] ?? pluralOf(object);
-
-function ask(api: RecordApi, object: string, more: Readonly<Record<string, string>>) {
-  const base = addressOf(api.setting("TWENTY_API_URL"), "/rest", pluralName(object));
-  // Without depth the records of other objects come along.
-  const query = new URLSearchParams({ depth: "0", order_by: "id", ...more });
-  const headers = { authorization: `Bearer ${api.setting("TWENTY_API_KEY")}` };
-  return api.get(`${base}?${query.toString()}`, headers);
-}
-
-const pageOf = (result: ApiResult, object: string) =>
-  toPage(result, "id", ({ data, pageInfo, totalCount: total }) => {
-    if (!isObject(data) || !isObject(pageInfo)) return undefined;
-    const { hasNextPage, endCursor } = pageInfo;
-    if (typeof hasNextPage !== "boolean") return undefined;
-    const list = data[pluralName(object)];
-    return { list, total, next: hasNextPage ? (endCursor ?? "") : undefined };
-  });
-
-export const PLURALS: Readonly<Record<string, string>> = { person: "people" };
 
 function eventOf(
   type: WebhookEvent["type"],
@@ -138,14 +66,8 @@ function eventOf(
   body: Json,
   bytes: Buffer,
 ): WebhookEvent {
-  // updatedAt of a destroyed record is that of its last change, not of the destruction.
-  const changes = [record["updatedAt"], record["deletedAt"]].map(timeOf);
   const sent = timeOf(body["eventDate"] ?? body["timestamp"]);
-  const time =
-    changes
-      .filter((at) => at !== undefined)
-      .toSorted()
-      .at(-1) ?? sent;
+  const time = changedAt(record) ?? sent;
   const hash = createHash("sha256").update(bytes).digest("base64url").slice(0, 22);
   return {
     specversion: "1.0",

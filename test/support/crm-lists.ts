@@ -169,6 +169,35 @@ const timeAndId =
 const byKey = (keyOf: (record: Json) => string) => (one: Json, other: Json) =>
   keyOf(one) < keyOf(other) ? -1 : 1;
 
+/** A filter that names deletedAt brings what is in the bin; a cursor is the order and id of a record. */
+function changedInTwenty(
+  query: URLSearchParams,
+  filter: string,
+  all: readonly Json[],
+  size: number,
+  dataOf: (records: readonly Json[]) => Json,
+): ListAnswer {
+  const [, since = "", deletedSince = ""] =
+    /^or\(updatedAt\[gte\]:([^,]+),deletedAt\[gte\]:([^,)]+)\)$/.exec(filter) ?? [];
+  const keyOf = timeAndId("updatedAt");
+  const cursor = query.get("starting_after") ?? "";
+  if (since === "" || query.get("order_by") !== "updatedAt") {
+    return { status: 400, body: { statusCode: 400, error: "BadRequestException" } };
+  }
+  const isSince = (value: unknown, from: string) => typeof value === "string" && value >= from;
+  const changed = all.filter(
+    (one) => isSince(one["updatedAt"], since) || isSince(one["deletedAt"], deletedSince),
+  );
+  const rest = changed.filter((one) => keyOf(one) > cursor).toSorted(byKey(keyOf));
+  const page = pageOf(rest, 0, size);
+  const endCursor = page.records.length === 0 ? null : keyOf(page.records.at(-1) ?? {});
+  return ok({
+    data: dataOf(page.records),
+    pageInfo: { hasNextPage: page.next !== undefined, endCursor },
+    totalCount: changed.length,
+  });
+}
+
 /** Whether EspoCRM's search parameters below `name` select a record. */
 function isWhere(query: URLSearchParams, name: string, record: Json, how: string): boolean {
   const results: boolean[] = [];
@@ -382,7 +411,14 @@ export const LISTS: Readonly<Record<string, AnswerList>> = {
     }
     const shown = columns === undefined ? has.slice(0, 200) : ["id", ...columns];
     const size = Math.min(pageSize, Number(query.get("limit")), 200);
-    const page = pageOf(all, Number(query.get("starting_after") ?? 0), size);
+    const filter = query.get("filter");
+    if (filter !== null) {
+      return changedInTwenty(query, filter, all, size, (records) => ({
+        [plural]: records.map((record) => pick(record, shown)),
+      }));
+    }
+    const living = all.filter(({ deletedAt }) => deletedAt === null || deletedAt === undefined);
+    const page = pageOf(living, Number(query.get("starting_after") ?? 0), size);
     const { next } = page;
     const isCapped = shown.length < has.length && columns === undefined;
     return {
@@ -391,7 +427,7 @@ export const LISTS: Readonly<Record<string, AnswerList>> = {
       body: {
         data: { [plural]: page.records.map((record) => pick(record, shown)) },
         pageInfo: { hasNextPage: next !== undefined, endCursor: lies.next ?? String(next) },
-        totalCount: lies.total ?? all.length,
+        totalCount: lies.total ?? living.length,
       },
     };
   },

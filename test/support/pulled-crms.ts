@@ -44,6 +44,14 @@ const TIMES: Readonly<Record<string, Times>> = {
     isUndated: true,
     refusal: { status: 400 },
   },
+  twenty: {
+    changed: "updatedAt",
+    // Twenty's bin need not count as a change.
+    deleted: (time) => ({ deletedAt: time, updatedAt: "2026-11-01T08:00:00.000Z" }),
+    deletedAt: (time) => time,
+    fields: ["name", "city"],
+    refusal: { status: 400, body: '{"statusCode":400,"error":"BadRequestException"}' },
+  },
 };
 
 export const PULLED_CRMS = POPULATIONS.flatMap((population) => {

@@ -186,3 +186,19 @@ test("EspoCRM: records that were never modified, and what lists leave out", asyn
   const asked = opened.standIn.reads.slice(requests).map(({ url = "" }) => decodeURIComponent(url));
   expect(asked[0]).toContain("[value]=2026-11-21 07:55:04".replace(" ", "+"));
 });
+
+test("Twenty: asks for the fields that are read, and for the times", async () => {
+  const crm = crmOf("twenty");
+  await using opened = await openPull(crm, crm.listed(0));
+  const cursor = await begin(opened);
+  opened.set(1, at(1));
+  opened.delete(2, at(2));
+  const { changes } = await opened.pull(cursor, NOW + 60_000);
+  expect(changes.map(({ at: time, id }) => [id, time])).toEqual([
+    [crm.idOf(2), at(2)],
+    [crm.idOf(1), at(1)],
+  ]);
+  expect(Object.keys(changes[1]?.record ?? {}).toSorted()).toEqual(
+    ["city", "deletedAt", "id", "name", "updatedAt"].toSorted(),
+  );
+});

@@ -1,0 +1,126 @@
+/** Lists Twenty's records, and asks what has changed. */
+import { changesByTime, type ChangePuller, type PulledChange } from "./change-puller.ts";
+import { isObject, timeOf, type Json } from "./json-value.ts";
+import { NO_LIST, pluralOf, toPage, type NotListed, type RecordLister } from "./record-lister.ts";
+import { addressOf, type ApiResult, type RecordApi } from "./record-reader.ts";
+
+export const twentyLister: RecordLister = {
+  needs: ["TWENTY_API_URL", "TWENTY_API_KEY"],
+  // Twenty allows 100 requests a minute.
+  pauseMs: 700,
+  async open(api, object, fields) {
+    const query = await queryFor(api, object, fields);
+    if ("kind" in query) return query;
+    return { kind: "listing", page: (cursor) => listPage(api, object, query, cursor) };
+  },
+};
+
+/** Records in the bin come with the others; destroyed ones leave no trace in Twenty. */
+export const twentyPuller: ChangePuller = {
+  async open(api, object, fields) {
+    const query = await queryFor(api, object, fields);
+    if ("kind" in query) return query;
+    return changesByTime(async (since, next) => {
+      const asked = {
+        ...query,
+        // A filter on deletedAt is what makes Twenty list what is in the bin.
+        filter: `or(updatedAt[gte]:${since},deletedAt[gte]:${since})`,
+        order_by: "updatedAt",
+      };
+      const page = await listPage(api, object, asked, next);
+      if (page.kind !== "page") return page;
+      const changes: PulledChange[] = [];
+      for (const { id, record } of page.records) {
+        const at = changedAt(record);
+        if (at === undefined) return NO_LIST;
+        changes.push(timeOf(record["deletedAt"]) === undefined ? { id, record, at } : { id, at });
+      }
+      return { kind: "page", changes, next: page.next };
+    });
+  },
+};
+
+/** updatedAt of a destroyed record is that of its last change, not of the destruction. */
+export const changedAt = (record: Json): string | undefined =>
+  [record["updatedAt"], record["deletedAt"]]
+    .flatMap((value) => timeOf(value) ?? [])
+    .toSorted()
+    .at(-1);
+
+/** What selects the fields that are read, as parameters of a list. */
+async function queryFor(
+  api: RecordApi,
+  object: string,
+  fields: ReadonlySet<string>,
+): Promise<{ readonly fields?: string } | NotListed> {
+  const one = await ask(api, object, { limit: "1" });
+  const sample = pageOf(one, object);
+  if (sample.kind !== "page") return sample;
+  const has = Object.keys(sample.records[0]?.record ?? {});
+  const names = has.filter((name) => fields.has(name) || TIMES.has(name));
+  // Of a large object the answer has only some fields: ask for each of the others.
+  const isCapped = one.kind === "found" && one.headers?.["x-twenty-fields-capped"] !== undefined;
+  const others = isCapped ? [...fields, ...TIMES].filter((name) => !has.includes(name)) : [];
+  for (const name of others.filter((other) => /^[a-z]\w*$/i.test(other))) {
+    const found = await ask(api, object, { limit: "1", fields: `id,${name}` });
+    if (found.kind === "found") names.push(name);
+    else if (found.kind !== "client_error" || found.isDenied) return found;
+  }
+  return selectionOf(api, object, names);
+}
+
+/** When a record was changed last. */
+const TIMES: ReadonlySet<string> = new Set(["updatedAt", "deletedAt"]);
+
+/** A relation is a column in the answer, `companyId`, and is asked for by its own name, `company`. */
+const relationOf = (name: string): string => name.replace(/(?<=[a-z])Id$/, "");
+
+/** What selects these fields, if this version of Twenty can. */
+async function selectionOf(
+  api: RecordApi,
+  object: string,
+  names: readonly string[],
+): Promise<{ readonly fields?: string } | NotListed> {
+  for (const list of names.length === 0 ? [] : [names, names.map(relationOf)]) {
+    const fields = ["id", ...list].join(",");
+    const one = await ask(api, object, { limit: "1", fields });
+    if (one.kind === "found") return { fields };
+    if (one.kind !== "client_error" || one.isDenied === true) return one;
+  }
+  return {};
+}
+
+/** The most that Twenty gives at once; older versions give less. */
+const RECORDS_A_PAGE = 200;
+
+const pluralName = (object: string): string => PLURALS[object] ?? pluralOf(object);
+
+function ask(api: RecordApi, object: string, more: Readonly<Record<string, string>>) {
+  const base = addressOf(api.setting("TWENTY_API_URL"), "/rest", pluralName(object));
+  // Without depth the records of other objects come along.
+  const query = new URLSearchParams({ depth: "0", order_by: "id", ...more });
+  const headers = { authorization: `Bearer ${api.setting("TWENTY_API_KEY")}` };
+  return api.get(`${base}?${query.toString()}`, headers);
+}
+
+async function listPage(
+  api: RecordApi,
+  object: string,
+  query: Readonly<Record<string, string>>,
+  cursor: string | undefined,
+) {
+  const after = cursor !== undefined && { starting_after: cursor };
+  const result = await ask(api, object, { limit: String(RECORDS_A_PAGE), ...query, ...after });
+  return pageOf(result, object);
+}
+
+const pageOf = (result: ApiResult, object: string) =>
+  toPage(result, "id", ({ data, pageInfo, totalCount: total }) => {
+    if (!isObject(data) || !isObject(pageInfo)) return undefined;
+    const { hasNextPage, endCursor } = pageInfo;
+    if (typeof hasNextPage !== "boolean") return undefined;
+    const list = data[pluralName(object)];
+    return { list, total, next: hasNextPage ? (endCursor ?? "") : undefined };
+  });
+
+export const PLURALS: Readonly<Record<string, string>> = { person: "people" };
