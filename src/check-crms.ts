@@ -2,8 +2,8 @@
 import { proxyOf, settingOf, type Config } from "./config.ts";
 import { createCrmApi } from "./crm/api-client.ts";
 import { CHECKERS } from "./crm/checkers.ts";
-import type { CrmConnector } from "./crm/connector.ts";
-import { CONNECTORS } from "./crm/connectors.ts";
+import type { CrmSource } from "./crm/connector.ts";
+import { CONNECTORS, CRMS } from "./crm/connectors.ts";
 import { checkCrm, type CheckApi, type CrmLine, type CrmReport } from "./crm/crm-check.ts";
 import type { Mapping } from "./mapping/mapping.ts";
 import type { CrmCheck, CrmChecks, CrmChecksByName } from "./state/crm-checks.ts";
@@ -25,10 +25,8 @@ interface CheckStores {
   readonly clock: Pick<RedisClock, "now">;
 }
 
-export const checkableCrms = (config: Config): readonly CrmConnector[] =>
-  CONNECTORS.filter(({ lister }) =>
-    lister.needs.every((name) => settingOf(config, name) !== undefined),
-  );
+export const checkableCrms = (config: Config): readonly CrmSource[] =>
+  CRMS.filter(({ lister }) => lister.needs.every((name) => settingOf(config, name) !== undefined));
 
 /** Checks, unless that was done lately for the same needs, or another process does it now. */
 export async function refreshCrmChecks(
@@ -89,7 +87,7 @@ function withUnasked(report: CrmReport, before: CrmCheck | undefined): CrmReport
 async function check(
   config: Config,
   mapping: Mapping,
-  { name, secretName }: CrmConnector,
+  { name }: CrmSource,
   known: CrmReport["types"],
   isOneOfSeveral: boolean,
 ): Promise<CrmReport> {
@@ -114,7 +112,8 @@ async function check(
   };
   try {
     const objects = needsOf(mapping);
-    const hasWebhooks = settingOf(config, secretName) !== undefined;
+    const secretName = CONNECTORS.find((one) => one.name === name)?.secretName;
+    const hasWebhooks = secretName !== undefined && settingOf(config, secretName) !== undefined;
     const crm = { api, checker, objects, hasWebhooks, known, isOneOfSeveral };
     const { lines, ...report } = await checkCrm(crm);
     return { ...report, lines: [...lines, ...(clock === undefined ? [] : [clockLine(clock)])] };
@@ -144,5 +143,5 @@ const needsOf = ({ objects, sources = [] }: Mapping) =>
   });
 
 /** Tells one set of needs from another. */
-const needsName = (mapping: Mapping, crms: readonly CrmConnector[]): string =>
+const needsName = (mapping: Mapping, crms: readonly CrmSource[]): string =>
   digestOf(JSON.stringify([needsOf(mapping), crms.map(({ name }) => name)]));

@@ -5,7 +5,7 @@
 import type { Job } from "bullmq";
 import { proxyOf, settingOf } from "../src/config.ts";
 import { createCrmApi, type CrmApi } from "../src/crm/api-client.ts";
-import { CONNECTORS } from "../src/crm/connectors.ts";
+import { CRMS } from "../src/crm/connectors.ts";
 import type { FetchedRecord } from "../src/crm/record-reader.ts";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import type { Part } from "../src/ops/shutdown.ts";
@@ -93,7 +93,7 @@ export function startFetch(runtime: Runtime): Part {
 }
 
 function startFetchesAtZero({ config, metrics }: Runtime): void {
-  for (const { name: crm } of CONNECTORS) {
+  for (const { name: crm } of CRMS) {
     if (!canFetch(config, crm)) continue;
     for (const outcome of OUTCOMES) metrics.fetches.inc({ crm, outcome }, 0);
   }

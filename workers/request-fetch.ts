@@ -1,6 +1,6 @@
 /** Which records can be fetched from their CRM, and what requests it; workers/fetch.ts carries it out. */
 import { settingOf, type Config } from "../src/config.ts";
-import { CONNECTORS } from "../src/crm/connectors.ts";
+import { CRMS } from "../src/crm/connectors.ts";
 import { isReadable, type RecordReader } from "../src/crm/record-reader.ts";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import type { Problem } from "../src/event/problem.ts";
@@ -23,7 +23,7 @@ export async function requestFetch(
   const reader = readerOf(crm);
   const kind = "an event without its record";
   if (reader === undefined) {
-    const known = CONNECTORS.filter((one) => one.reader !== undefined).map(({ name }) => name);
+    const known = CRMS.filter((one) => one.reader !== undefined).map(({ name }) => name);
     return { field: "data.fetch", rule: `must be one of ${known.join(", ")}`, kind };
   }
   const { object, recordId } = splitSubject(event.subject);
@@ -43,7 +43,7 @@ export async function requestFetch(
 }
 
 export const readerOf = (crm: string): RecordReader | undefined =>
-  CONNECTORS.find(({ name }) => name === crm)?.reader;
+  CRMS.find(({ name }) => name === crm)?.reader;
 
 /** Variables that reading from this CRM needs and that have no value. */
 export const missingSettings = (config: Config, reader: RecordReader): string[] =>

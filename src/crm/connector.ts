@@ -1,4 +1,4 @@
-/** A connector is all that crmsync knows of one CRM: its webhooks, and how its records are read. */
+/** A connector is all that crmsync knows of one CRM: its webhooks, and how its API is asked. */
 import type { Problem } from "../event/problem.ts";
 import type { ChangePuller } from "./change-puller.ts";
 import type { RecordLister } from "./record-lister.ts";
@@ -29,17 +29,22 @@ export interface WebhookEndpoint {
   readonly acknowledgement?: { readonly contentType: string; readonly body: string };
 }
 
-export interface CrmConnector extends WebhookEndpoint {
-  readonly secretName: string;
-  toEvents(request: WebhookRequest, canFetch: boolean): Translated;
-  /** Fields that its API has and its webhooks never bring, by object. */
-  readonly neverSent?: Readonly<Record<string, readonly string[]>>;
+/** A CRM whose API is used, whether or not it has webhooks. */
+export interface CrmSource {
+  readonly name: string;
   /** For CRMs that do not send the whole record. */
   readonly reader?: RecordReader;
   /** Lists all records, for `crmsync reconcile --from`. */
   readonly lister: RecordLister;
   /** Asks for changes since a cursor, for `PULL_FROM`. */
   readonly puller?: ChangePuller;
+}
+
+export interface CrmConnector extends WebhookEndpoint, CrmSource {
+  readonly secretName: string;
+  toEvents(request: WebhookRequest, canFetch: boolean): Translated;
+  /** Fields that its API has and its webhooks never bring, by object. */
+  readonly neverSent?: Readonly<Record<string, readonly string[]>>;
 }
 
 /** An HTTP request without its body, with everything that any of the CRMs signs or needs. */

@@ -1,4 +1,4 @@
-import type { CrmConnector } from "./connector.ts";
+import type { CrmConnector, CrmSource } from "./connector.ts";
 import { dynamics } from "./dynamics.ts";
 import { espocrm } from "./espocrm.ts";
 import { hubspot } from "./hubspot.ts";
@@ -15,3 +15,6 @@ export const CONNECTORS: readonly CrmConnector[] = [
   espocrm,
   twenty,
 ];
+
+/** Every CRM that can be listed; some of them can also be read and asked for changes. */
+export const CRMS: readonly CrmSource[] = [...CONNECTORS];

@@ -1,5 +1,5 @@
 /** The ids of an event whose record is to be fetched, as the CRM itself writes them. */
-import { CONNECTORS } from "./connectors.ts";
+import { CRMS } from "./connectors.ts";
 
 interface ThinEvent {
   readonly subject: string;
@@ -15,7 +15,7 @@ interface ThinEvent {
 /** The event with the CRM's own ids: another spelling would be another crmCode, and so a second relation. */
 export function withOwnIds<Event extends ThinEvent>(event: Event): Event {
   const { fetch: crm, merged, record } = event.data ?? {};
-  const reader = CONNECTORS.find(({ name }) => name === crm)?.reader;
+  const reader = CRMS.find(({ name }) => name === crm)?.reader;
   if (reader?.ownId === undefined || record !== undefined) return event;
   const own = (subject: string) => {
     const idAt = subject.indexOf("/") + 1;

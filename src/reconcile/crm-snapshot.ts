@@ -4,7 +4,7 @@ import { existsSync, renameSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { proxyOf, settingOf, type Config } from "../config.ts";
 import { createCrmApi } from "../crm/api-client.ts";
-import { CONNECTORS } from "../crm/connectors.ts";
+import { CRMS } from "../crm/connectors.ts";
 import { politeApi } from "../crm/polite-api.ts";
 import type { RecordLister } from "../crm/record-lister.ts";
 import type { Mapping } from "../mapping/mapping.ts";
@@ -18,7 +18,7 @@ import { removeOldListings, unusedListing } from "./old-listings.ts";
 import type { OpenSnapshot } from "./open-snapshot.ts";
 
 /** The CRMs that can be listed. */
-export const LISTED_CRMS: readonly string[] = CONNECTORS.map(({ name }) => name);
+export const LISTED_CRMS: readonly string[] = CRMS.map(({ name }) => name);
 
 /**
  * A listing counts as taken so much before it began, ms: the CRM dates a change before the change can
@@ -186,7 +186,7 @@ export function openListing(
 }
 
 export function listerOf(config: Config, crm: string): RecordLister {
-  const lister = CONNECTORS.find(({ name }) => name === crm)?.lister;
+  const lister = CRMS.find(({ name }) => name === crm)?.lister;
   if (lister === undefined) {
     throw new UserError(`${crm} cannot be listed; these can: ${LISTED_CRMS.join(", ")}`);
   }

@@ -1,7 +1,7 @@
 /** CRMs whose records change, as their APIs show it to somebody who asks for changes. */
 import { createCrmApi } from "../../src/crm/api-client.ts";
 import type { ChangesPage, ObjectChanges, PulledChange } from "../../src/crm/change-puller.ts";
-import { CONNECTORS } from "../../src/crm/connectors.ts";
+import { CRMS } from "../../src/crm/connectors.ts";
 import { POPULATIONS } from "./crm-populations.ts";
 import { standInFor, type Fault, type StandIn } from "./crm-stand-ins.ts";
 
@@ -89,7 +89,7 @@ export async function openPull(crm: PulledCrm, first?: Json): Promise<OpenPull> 
   const standIn = await standInFor(crm.crm);
   const api = createCrmApi({ timeoutMs: 20_000, proxy: NO_PROXY });
   const settings: Record<string, string> = { ...crm.crm.settings(standIn.url), ...crm.crm.secrets };
-  const puller = CONNECTORS.find(({ name }) => name === crm.name)?.puller;
+  const puller = CRMS.find(({ name }) => name === crm.name)?.puller;
   const { records } = standIn.list;
   records.set(crm.list, first === undefined ? [] : [first]);
   if (crm.name === "pipedrive") {

@@ -1,7 +1,7 @@
 /** How each CRM's responses are classified, against a stand-in of its API. */
 import { describe, expect, onTestFinished, test } from "vitest";
 import { createCrmApi } from "../../../src/crm/api-client.ts";
-import { CONNECTORS } from "../../../src/crm/connectors.ts";
+import { CRMS } from "../../../src/crm/connectors.ts";
 import { CRM_APIS, LONG_NUMBER, standInFor, type CrmApiCase } from "../../support/crm-stand-ins.ts";
 
 const NO_PROXY = { httpProxy: undefined, httpsProxy: undefined, noProxy: undefined };
@@ -19,7 +19,7 @@ const HOSTILE_NAMES = [
 async function open(crm: CrmApiCase, timeoutMs = 20_000, secrets = crm.secrets) {
   const standIn = await standInFor(crm);
   const api = createCrmApi({ timeoutMs, proxy: NO_PROXY });
-  const reader = CONNECTORS.find(({ name }) => name === crm.name)?.reader;
+  const reader = CRMS.find(({ name }) => name === crm.name)?.reader;
   if (reader === undefined) throw new Error(`${crm.name} has no reader`);
   const settings: Record<string, string> = { ...crm.settings(standIn.url), ...secrets };
   const setting = (name: string) => settings[name] ?? "";
@@ -301,7 +301,7 @@ test("a 401 of one CRM keeps the tokens of the others", async () => {
   const api = createCrmApi({ timeoutMs: 20_000, proxy: NO_PROXY });
   onTestFinished(() => api.close());
   const read = (crm: CrmApiCase, settings: Readonly<Record<string, string>>) =>
-    CONNECTORS.find(({ name }) => name === crm.name)?.reader?.fetchRecord(
+    CRMS.find(({ name }) => name === crm.name)?.reader?.fetchRecord(
       { ...api, setting: (name) => settings[name] ?? "" },
       crm.object,
       crm.recordId,

@@ -3,21 +3,22 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { readConfig, settingOf } from "../../../src/config.ts";
 import { HUBSPOT_VERSION } from "../../../src/crm/hubspot-api.ts";
-import { CONNECTORS } from "../../../src/crm/connectors.ts";
+import { CONNECTORS, CRMS } from "../../../src/crm/connectors.ts";
 
 /** A value that the variable may have. */
 const valueOf = (name: string) =>
   name === "ESPOCRM_WEBHOOK_SECRET" ? "Contact/update=secret" : "https://a.crm.example.com";
 
-test.for(CONNECTORS)("config.ts reads every variable of $name", ({ secretName, reader }) => {
-  for (const name of [secretName, ...(reader?.needs ?? [])]) {
+test.for(CRMS)("config.ts reads every variable of $name", ({ lister, name: crm, reader }) => {
+  const secrets = CONNECTORS.filter((one) => one.name === crm).map((one) => one.secretName);
+  for (const name of [...secrets, ...(reader?.needs ?? []), ...lister.needs]) {
     const value = valueOf(name);
     expect(settingOf(readConfig({ [name]: value }), name)?.(), name).toBe(value);
   }
 });
 
 test("connectors have different names and secrets", () => {
-  expect(new Set(CONNECTORS.map(({ name }) => name)).size).toBe(CONNECTORS.length);
+  expect(new Set(CRMS.map(({ name }) => name)).size).toBe(CRMS.length);
   expect(new Set(CONNECTORS.map(({ secretName }) => secretName)).size).toBe(CONNECTORS.length);
 });
 

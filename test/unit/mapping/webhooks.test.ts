@@ -1,7 +1,7 @@
 /** The section `webhooks` of a mapping file: what it accepts, and what its expressions make of bodies. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { CONNECTORS } from "../../../src/crm/connectors.ts";
+import { CRMS } from "../../../src/crm/connectors.ts";
 import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
 import { compileWebhookExpression } from "../../../src/mapping/webhooks/compile-webhook-expression.ts";
 import { compileWebhooks } from "../../../src/mapping/webhooks/compile.ts";
@@ -444,7 +444,7 @@ recordId: $evnt.id`;
 });
 
 test("records can be fetched from the CRMs that have a reader", () => {
-  const readers = CONNECTORS.filter(({ reader }) => reader !== undefined).map(({ name }) => name);
+  const readers = CRMS.filter(({ reader }) => reader !== undefined).map(({ name }) => name);
   expect([...FETCH_FROM]).toEqual(readers.toSorted());
 });
 
