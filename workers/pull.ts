@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { proxyOf, settingOf } from "../src/config.ts";
 import { createCrmApi, type CrmApi } from "../src/crm/api-client.ts";
-import type { CrmConnector } from "../src/crm/connector.ts";
+import type { CrmSource } from "../src/crm/connector.ts";
 import { politeApi } from "../src/crm/polite-api.ts";
 import type { Part } from "../src/ops/shutdown.ts";
 import { PullFailed, pullObject, type ObjectToPull } from "../src/pull/pull-object.ts";
@@ -90,7 +90,7 @@ async function isDue({ clock, pulls }: Runtime, crm: string): Promise<boolean> {
 async function pullCrm(
   runtime: Runtime,
   api: CrmApi,
-  crm: CrmConnector,
+  crm: CrmSource,
   signal: AbortSignal,
 ): Promise<void> {
   const { clock, config, log, mapping, pulls, rarely } = runtime;
@@ -147,7 +147,7 @@ const NO_OBJECT = {
 async function objectToPull(
   runtime: Runtime,
   api: CrmApi,
-  { lister, name: crm, puller, reader }: CrmConnector,
+  { lister, name: crm, puller, reader }: CrmSource,
   object: string,
   { signal, until }: { readonly signal: AbortSignal; readonly until: number },
   keep: ObjectToPull["keep"],

@@ -1,14 +1,14 @@
 /** The CRMs that are asked for changes. */
 import { settingOf, type Config } from "../config.ts";
-import type { CrmConnector } from "../crm/connector.ts";
-import { CONNECTORS } from "../crm/connectors.ts";
+import type { CrmSource } from "../crm/connector.ts";
+import { CONNECTORS, CRMS } from "../crm/connectors.ts";
 
-export const pulledCrms = ({ PULL_FROM = [] }: Pick<Config, "PULL_FROM">): CrmConnector[] =>
-  CONNECTORS.filter(({ name, puller }) => puller !== undefined && PULL_FROM.includes(name));
+export const pulledCrms = ({ PULL_FROM = [] }: Pick<Config, "PULL_FROM">): CrmSource[] =>
+  CRMS.filter(({ name, puller }) => puller !== undefined && PULL_FROM.includes(name));
 
 /** Why PULL_FROM cannot be carried out; a sentence each. */
 export function pullProblems(config: Config): string[] {
-  const known = CONNECTORS.filter(({ puller }) => puller !== undefined);
+  const known = CRMS.filter(({ puller }) => puller !== undefined);
   return (config.PULL_FROM ?? []).flatMap((crm) => {
     const found = known.find(({ name }) => name === crm);
     if (found === undefined) {
