@@ -108,6 +108,7 @@ export interface WebhookEvent {
   readonly subject: string;
   readonly time?: string;
   readonly sequence?: string;
+  readonly lane?: "bulk";
   readonly data?: {
     readonly record?: Readonly<Record<string, unknown>>;
     /** The record may lack fields that the CRM has: the service keeps what it has there. */

@@ -53,6 +53,8 @@ interface JsonEvent {
   readonly time: string | undefined;
   readonly eventId: string | undefined;
   readonly record: Readonly<Record<string, unknown>> | "event" | undefined;
+  readonly sequence?: string | undefined;
+  readonly lane?: "bulk" | undefined;
 }
 
 /** Deepest nesting of a body: a little less than an event may have, since the record lies inside it. */
@@ -126,7 +128,7 @@ function eventOf(
   event: JsonEvent,
   given: unknown,
 ): WebhookEvent {
-  const { operation, object, recordId, time } = event;
+  const { operation, object, recordId, time, sequence, lane } = event;
   const subject = `${object}/${recordId}`;
   const record = event.record === "event" ? (isObject(given) ? given : undefined) : event.record;
   const data =
@@ -142,6 +144,8 @@ function eventOf(
     type: `crm.record.${operation}`,
     subject,
     ...(time !== undefined && { time }),
+    ...(sequence !== undefined && { sequence }),
+    ...(lane !== undefined && { lane }),
     ...(data !== undefined && { data }),
   };
 }

@@ -22,7 +22,7 @@ interface Signature {
   /** How the tool writes the secret. */
   readonly secretAs: "text" | "hex" | "base64";
   readonly prefix: string;
-  /** What is signed; contains {body} once, and perhaps {timestamp}. */
+  /** What is signed; contains {body} once, and perhaps {timestamp} and the names of headers. */
   readonly signed: string;
   readonly timestamp:
     | { readonly header: string; readonly prefix: string; readonly toleranceS: number }
@@ -105,7 +105,13 @@ function verifySignature(
     }
   }
   if (body === undefined) return { ok: true, needsBody: true };
-  const [before = "", after = ""] = signed.replaceAll("{timestamp}", () => time).split("{body}");
+  const [before = "", after = ""] = signed
+    .split("{body}")
+    .map((part) =>
+      part.replace(/\{([a-z0-9-]+)\}/g, (_text, name: string) =>
+        name === "timestamp" ? time : (headers[name] ?? ""),
+      ),
+    );
   const parts = [before, body, after];
   const isValid = signatures.some((signature) => {
     const given = encoding === "hex" ? signature.toLowerCase() : signature;
@@ -129,16 +135,20 @@ function keysOf(
 ): readonly (string | Buffer)[] {
   if (secretAs === "text") return secrets;
   return secrets
+    .map((secret) => secret.replace(/^whsec_/, ""))
     .filter((secret) => WRITTEN_AS[secretAs].test(secret))
     .map((secret) => Buffer.from(secret, secretAs));
 }
 
-/** `t=1,v1=a,v1=b` has the parts a and b for the prefix `v1=`; without a prefix it is one part. */
+/**
+ * `t=1,v1=a,v1=b` has the parts a and b for the prefix `v1=`, `v1,a v1,b` for the prefix `v1,`; without a prefix it
+ * is one part.
+ */
 function partsOf(header: string | undefined, prefix: string): string[] {
   const text = header?.trim() ?? "";
   if (prefix === "") return text === "" ? [] : [text];
   return text
-    .split(/[,;\s]+/)
+    .split(prefix.includes(",") ? /\s+/ : /[,;\s]+/)
     .filter((part) => part.startsWith(prefix) && part.length > prefix.length)
     .map((part) => part.slice(prefix.length));
 }

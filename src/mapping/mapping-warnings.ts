@@ -3,6 +3,7 @@ import { parseExpression } from "./compile-expression.ts";
 import { ExpressionError } from "./expression-errors.ts";
 import { fieldsIn, type Node } from "./expression-tree.ts";
 import { ruleOfField, type MappingFile } from "./mapping-file.ts";
+import { verifyOf } from "./webhooks/verify-rule.ts";
 import type { WebhookRule } from "./webhooks/rule.ts";
 
 export function mappingWarnings(file: MappingFile): string[] {
@@ -66,7 +67,7 @@ export const MODULE_WARNING =
 
 /** A copy of a signed body, sent with another query or header, would be another change. */
 function unsignedOperation([name, { verify, operation }]: [string, WebhookRule]): string[] {
-  const isSigned = typeof verify === "object" && verify.by === "hmac";
+  const isSigned = verifyOf(name, verify).by === "hmac";
   const text = typeof operation === "object" ? operation.from : operation;
   const [unsigned] = /\$(?:query|headers)\b/.exec(text ?? "") ?? [];
   if (!isSigned || unsigned === undefined) return [];
@@ -76,8 +77,8 @@ function unsignedOperation([name, { verify, operation }]: [string, WebhookRule])
 }
 
 /** Most tools post deletions to the same address. */
-const missingOperation = ([name, { fetch, operation }]: [string, WebhookRule]): string[] =>
-  operation !== undefined || fetch !== undefined
+const missingOperation = ([name, rule]: [string, WebhookRule]): string[] =>
+  rule.operation !== undefined || rule.fetch !== undefined || rule.format !== undefined
     ? []
     : [
         `webhooks.${name}: without \`operation\` every event is an update, so a deletion would not end its relation: name what says what happened, as in operation: action; if only updates are posted, write operation: { value: updated }`,

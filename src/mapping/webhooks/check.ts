@@ -3,6 +3,7 @@ import { ExpressionError } from "../expression-errors.ts";
 import type { Mistake, Path } from "../mistake.ts";
 import { isZone } from "../time-zone.ts";
 import { compileWebhookExpression } from "./compile-webhook-expression.ts";
+import { withFormat } from "./debezium.ts";
 import { OPERATIONS, type WebhookRule } from "./rule.ts";
 import { verifyOf } from "./verify-rule.ts";
 import { WEBHOOK_EXPRESSIONS } from "./webhook.ts";
@@ -16,7 +17,7 @@ export function checkWebhooks(
   objects: readonly string[],
 ): Mistake[] {
   const mistakes = Object.entries(webhooks).flatMap(([name, rule]) =>
-    checkWebhook(name, rule, ["webhooks", name], objects),
+    checkWebhook(name, withFormat(rule, objects), ["webhooks", name], objects),
   );
   if (Object.keys(webhooks).length > MAX_WEBHOOKS) {
     mistakes.push({ path: ["webhooks"], message: `must not be more than ${MAX_WEBHOOKS}` });

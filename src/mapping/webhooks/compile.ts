@@ -1,6 +1,7 @@
 /** Compiles the webhooks of a mapping file: their expressions and tables, with every default. */
 import { finderOf, type Finder } from "../fold.ts";
 import type { MappingFile } from "../mapping-file.ts";
+import { withFormat } from "./debezium.ts";
 import { compileWebhookExpression, type WebhookExpression } from "./compile-webhook-expression.ts";
 import type { Operation, WebhookRule } from "./rule.ts";
 import { verifyOf } from "./verify-rule.ts";
@@ -26,11 +27,11 @@ export interface CompiledWebhook {
 }
 
 export function compileWebhooks(file: MappingFile): ReadonlyMap<string, CompiledWebhook> {
-  const objects = file.objects.flatMap(({ object }) => object);
+  const objects = [...new Set(file.objects.flatMap(({ object }) => object))];
   return new Map(
     Object.entries(file.webhooks ?? {}).map(([name, rule]) => [
       name,
-      compileWebhook(name, rule, objects[0] ?? ""),
+      compileWebhook(name, withFormat(rule, objects), objects[0] ?? ""),
     ]),
   );
 }
@@ -54,8 +55,9 @@ function compileWebhook(name: string, rule: WebhookRule, onlyObject: string): Co
     (one) => typeof one === "object" && one.variables.has("body"),
   );
   const events = rule.events?.split(".") ?? [];
-  const { fetch, whole = false } = rule;
-  const about = { name, verify: verifyOf(name, rule.verify), events, fetch, whole, usesBody };
+  const { fetch, format, whole = false } = rule;
+  const verify = verifyOf(name, rule.verify);
+  const about = { name, verify, events, fetch, whole, format, usesBody };
   return { about, zone: time.zone, ...compiled };
 }
 

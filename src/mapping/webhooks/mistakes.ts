@@ -3,13 +3,13 @@ import { nearest } from "../nearest.ts";
 import type { Path } from "../mistake.ts";
 import { WEBHOOK_KEYS } from "./rule.ts";
 
-const WAYS = "bearer, basic, header, query, body, hmac or none";
+const WAYS = "bearer, basic, header, query, body, hmac, standard-webhooks or none";
 
 /** What is allowed at a place below `webhooks` that takes several kinds of values. */
 export function allowedInWebhook(path: Path): string {
   switch (String(path.at(-1))) {
     case "verify":
-      return "must say how it is checked who posts: bearer, basic, none, or a block such as { by: hmac, header: X-Signature }";
+      return "must say how it is checked who posts: bearer, basic, standard-webhooks, none, or a block such as { by: hmac, header: X-Signature }";
     case "by":
       return `must be one of ${WAYS}`;
     case "operation":

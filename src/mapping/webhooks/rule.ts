@@ -51,6 +51,12 @@ const objectRule = z.strictObject({
 
 export const webhookRule = z.strictObject({
   verify: verifyRule,
+  format: z
+    .enum(["debezium"])
+    .optional()
+    .describe(
+      "debezium: the bodies are change events of Debezium. Expressions then see the row, and $body.source where it comes from; `verify` alone is enough.",
+    ),
   events: z
     .string()
     .regex(NAMES, { error: "must be a path of names, such as data.items" })

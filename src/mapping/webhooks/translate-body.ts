@@ -2,8 +2,10 @@
  * Translates the body of a request in chunks. A long list then does not delay the mapping of
  * records, and an event on which an expression never ends does not affect the others.
  */
+import { kindOf } from "../../event/problem.ts";
 import { startAwakeTimer } from "../awake-timer.ts";
 import { isObject } from "../is-object.ts";
+import { readDebezium } from "./debezium.ts";
 import type {
   ListedEvent,
   ChunkRequest,
@@ -42,7 +44,9 @@ export async function translateBody(
   let late = 0;
   try {
     while (results.length < listed.length && !limit.signal.aborted && late < MAX_LATE) {
-      const events = listed.slice(results.length, results.length + size);
+      const events = listed
+        .slice(results.length, results.length + size)
+        .map(({ event, body: around }) => ({ event, body: around }));
       const chunk = await run({ kind: "translate", webhook: about.name, events, headers, query });
       size = CHUNK;
       if (chunk.kind === "chunk") {
@@ -57,12 +61,15 @@ export async function translateBody(
   } finally {
     deadline.stop();
   }
-  const events = listed.map(({ event }, index) => ({
-    translated: results[index] ?? NOT_TRANSLATED,
-    given: event,
+  const events = listed.map(({ event, known, more, isKeyOnly }, index) => ({
+    translated: known ?? withMore(results[index] ?? NOT_TRANSLATED, more),
+    given: isKeyOnly === true ? undefined : event,
   }));
   return { kind: "translated", events };
 }
+
+const withMore = (translated: TranslatedEvent, more: Listed["more"]): TranslatedEvent =>
+  translated.kind === "event" ? { ...translated, ...more } : translated;
 
 const NOT_TRANSLATED: TranslatedEvent = {
   kind: "problems",
@@ -75,17 +82,27 @@ const NOT_TRANSLATED: TranslatedEvent = {
   ],
 };
 
+interface Listed extends ListedEvent {
+  /** What becomes of it without any expression. */
+  readonly known?: TranslatedEvent;
+  /** What no expression says of it. */
+  readonly more?: { readonly sequence: string | undefined; readonly lane: "bulk" | undefined };
+  /** The event is a deletion of which nothing but the key is sure. */
+  readonly isKeyOnly?: boolean;
+}
+
 /** The events of a body, or what is wrong with it. A body that is a list may list lists. */
-function eventsOf(body: unknown, about: WebhookAbout): readonly ListedEvent[] | string {
+function eventsOf(body: unknown, about: WebhookAbout): readonly Listed[] | string {
   const { events: path, name, usesBody } = about;
-  const listed: ListedEvent[] = [];
+  const listed: Listed[] = [];
   const isList = Array.isArray(body);
   for (const one of isList ? (body as unknown[]) : [body]) {
     const found = path.reduce<unknown>(
       (value, key) => (isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined),
       one,
     );
-    if (!isList && (found === undefined || found === null)) {
+    const isTombstone = found === null && about.format !== undefined;
+    if (!isList && !isTombstone && (found === undefined || found === null)) {
       return `the body has no ${path.join(".")} (webhooks.${name}.events in the mapping says that its events are there)`;
     }
     const events: readonly unknown[] = Array.isArray(found) ? found : [found];
@@ -96,10 +113,27 @@ function eventsOf(body: unknown, about: WebhookAbout): readonly ListedEvent[] | 
     }
     const isInside = path.length > 0;
     for (const event of events) {
+      if (about.format !== undefined) {
+        listed.push(ofDebezium(event, name));
+        continue;
+      }
       listed.push({ event: isInside && isId(event) ? { id: event } : event, body: around });
     }
   }
   return listed;
+}
+
+function ofDebezium(given: unknown, webhook: string): Listed {
+  const read = readDebezium(given);
+  if (read.kind === "row") {
+    const { about, isDeletion, isSnapshot, row, sequence } = read;
+    const more = { sequence, lane: isSnapshot ? ("bulk" as const) : undefined };
+    return { event: row, body: about, more, isKeyOnly: isDeletion };
+  }
+  if (read.kind === "other") return { event: {}, body: undefined, known: { kind: "left_out" } };
+  const rule = `${read.rule} (webhooks.${webhook} in the mapping)`;
+  const problem = { field: "event", rule, kind: kindOf(given) };
+  return { event: {}, body: undefined, known: { kind: "problems", problems: [problem] } };
 }
 
 /** Some tools list the ids of their records alone. */

@@ -89,14 +89,22 @@ const verifyBlock = z.discriminatedUnion("by", [
   }),
   hmac,
   z.strictObject({
+    by: z
+      .literal("standard-webhooks")
+      .describe(
+        "Signed as in Standard Webhooks: webhook-id, webhook-timestamp, webhook-signature.",
+      ),
+    secret,
+  }),
+  z.strictObject({
     by: z.literal("none").describe("Anybody may post; needs INGEST_AUTH=none as well."),
   }),
 ]);
 
 export const verifyRule = z
-  .union([z.enum(["bearer", "basic", "none"]), verifyBlock])
+  .union([z.enum(["bearer", "basic", "standard-webhooks", "none"]), verifyBlock])
   .describe(
-    "How it is checked who posts: bearer, basic, none, or a block with `by` (also header, query, body, hmac).",
+    "How it is checked who posts: bearer, basic, standard-webhooks, none, or a block with `by` (also header, query, body, hmac).",
   );
 
 /** The keys that are allowed in a block of `verify`, and in its `timestamp`. */
@@ -120,7 +128,7 @@ export type Verify =
       readonly algorithm: "sha256" | "sha1" | "sha512";
       readonly encoding: "hex" | "base64";
       readonly prefix: string;
-      /** What is signed, with {body} and {timestamp}. */
+      /** What is signed, with {body}, {timestamp} and {the name of a header}. */
       readonly signed: string;
       readonly timestamp:
         | { readonly header: string; readonly prefix: string; readonly toleranceS: number }
@@ -144,6 +152,18 @@ export function verifyOf(name: string, given: z.output<typeof verifyRule>): Veri
       return { by: "query", secretName, parameter: rule.parameter ?? "key" };
     case "body":
       return { by: "body", secretName, field: rule.field.split(".") };
+    case "standard-webhooks":
+      return {
+        by: "hmac",
+        secretName,
+        secretAs: "base64",
+        header: "webhook-signature",
+        algorithm: "sha256",
+        encoding: "base64",
+        prefix: "v1,",
+        signed: "{webhook-id}.{timestamp}.{body}",
+        timestamp: { header: "webhook-timestamp", prefix: "", toleranceS: TOLERANCE_S },
+      };
     case "hmac": {
       const { header, algorithm, encoding, prefix, signed, timestamp: time } = rule;
       return {

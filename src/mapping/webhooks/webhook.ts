@@ -13,6 +13,8 @@ export interface WebhookAbout {
   readonly fetch: string | undefined;
   /** A field that a record lacks is empty in the CRM. */
   readonly whole: boolean;
+  /** Whose envelopes the events are. */
+  readonly format: "debezium" | undefined;
   /** Whether an expression reads `$body`. */
   readonly usesBody: boolean;
 }
@@ -54,6 +56,10 @@ export type TranslatedEvent =
       readonly eventId: string | undefined;
       /** `event`: the event itself, unchanged. */
       readonly record: Readonly<Record<string, unknown>> | "event" | undefined;
+      /** Orders events of the same time. */
+      readonly sequence?: string | undefined;
+      /** It is part of an import. */
+      readonly lane?: "bulk" | undefined;
     }
   /** The mapping file leaves events of this operation out. */
   | { readonly kind: "left_out" }

@@ -15,6 +15,7 @@ const SECRETS = {
   N8N_WEBHOOK_SECRET: "key",
   PAYMENTS_WEBHOOK_SECRET: "signing",
   ZOHO_WEBHOOK_SECRET: "channel-token-of-24-letters",
+  DEBEZIUM_WEBHOOK_SECRET: "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 };
 
 /** The expressions that hostile bodies meet. */

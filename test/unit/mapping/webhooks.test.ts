@@ -337,7 +337,7 @@ describe("mistakes of the section", () => {
     ["verify: { by: hmac }", "webhooks.tool.verify.header: is missing"],
     [
       "verify: { by: magic }",
-      "webhooks.tool.verify.by: must be one of bearer, basic, header, query, body, hmac or none",
+      "webhooks.tool.verify.by: must be one of bearer, basic, header, query, body, hmac, standard-webhooks or none",
     ],
     ["verify: { by: bearer, secret: 8f3a-secret }", "must be the name of an environment variable"],
     ["verify: { by: hmac, header: X, algoritm: sha1 }", "did you mean algorithm?"],
@@ -351,7 +351,10 @@ describe("mistakes of the section", () => {
       "must contain {timestamp}",
     ],
     ["verify: bearer\nid: _id", "did you mean recordId (the record's id) or eventId"],
-    ["verify: bearer\nconstructor: x", "is not a known key here; the keys are verify, events"],
+    [
+      "verify: bearer\nconstructor: x",
+      "is not a known key here; the keys are verify, format, events",
+    ],
     ["verify: bearer\nrecordID: x", "did you mean recordId?"],
     ["verify: bearer\nevents: 'a b'", "must be a path of names, such as data.items"],
     ["verify: bearer\nobject: contact", "for the constant write { value: contact }"],
