@@ -60,6 +60,9 @@ interface JsonEvent {
 /** Deepest nesting of a body: a little less than an event may have, since the record lies inside it. */
 const MAX_DEPTH = 60;
 
+/** Of a form; far more than a record has. */
+const MAX_FIELDS = 1000;
+
 const FORM = /^(?:application\/x-www-form-urlencoded|multipart\/form-data)/i;
 
 /** A copy of a request is remembered for longer than its signature is valid, s. */
@@ -81,7 +84,7 @@ export function jsonEndpoint(webhook: JsonWebhook): WebhookEndpoint {
 }
 
 async function toEvents(webhook: JsonWebhook, request: WebhookRequest): Promise<Translated> {
-  const body = bodyOf(request);
+  const body = await bodyOf(request);
   const hidden = new Set(SECRET_HEADERS);
   if ("header" in webhook.verify) hidden.add(webhook.verify.header);
   const headers = Object.entries(request.headers).filter(([header]) => !hidden.has(header));
@@ -110,17 +113,38 @@ async function toEvents(webhook: JsonWebhook, request: WebhookRequest): Promise<
   return { events, each: { of: translation.events.length, positions, problems } };
 }
 
-function bodyOf(request: WebhookRequest): unknown {
+async function bodyOf(request: WebhookRequest): Promise<unknown> {
   let body: unknown;
   try {
     body = jsonOf(request);
   } catch (error) {
     // Some clients call every body a form, so it is the second guess.
-    if (!FORM.test(request.headers["content-type"] ?? "")) throw error;
-    throw new WebhookBodyError("the body is a form: let the tool send JSON instead");
+    const contentType = request.headers["content-type"] ?? "";
+    if (!FORM.test(contentType) || request.body.length === 0) throw error;
+    body = await fieldsOf(request.body, contentType);
   }
   if (!isDeeperThan(MAX_DEPTH, body)) return body;
   throw new WebhookBodyError(`the body must not be nested deeper than ${MAX_DEPTH} levels`);
+}
+
+/** A form as an object of texts; a field that occurs several times is a list, and files are left out. */
+async function fieldsOf(body: Buffer, contentType: string): Promise<object> {
+  const fields = new Map<string, string | string[]>();
+  try {
+    const request = new Response(new Uint8Array(body), {
+      headers: { "content-type": contentType },
+    });
+    for (const [name, value] of await request.formData()) {
+      if (typeof value !== "string") continue;
+      const before = fields.get(name);
+      if (Array.isArray(before)) before.push(value);
+      else fields.set(name, before === undefined ? value : [before, value]);
+    }
+  } catch {
+    throw new WebhookBodyError("the body is neither JSON nor a form");
+  }
+  if (fields.size <= MAX_FIELDS) return Object.fromEntries(fields);
+  throw new WebhookBodyError(`the form has more than ${MAX_FIELDS} fields`);
 }
 
 function eventOf(

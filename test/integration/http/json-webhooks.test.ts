@@ -15,6 +15,7 @@ const SECRETS = {
   N8N_WEBHOOK_SECRET: "key",
   PAYMENTS_WEBHOOK_SECRET: "signing",
   ZOHO_WEBHOOK_SECRET: "channel-token-of-24-letters",
+  ZOHO_WORKFLOW_WEBHOOK_SECRET: "workflow",
   DEBEZIUM_WEBHOOK_SECRET: "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 };
 
@@ -132,6 +133,20 @@ test("the bodies of Odoo, Zapier, n8n and a tool that signs become events", asyn
   });
   expect(await post("zoho", "[]")).toMatchObject({ status: 401 });
   expect(await post("zoho", zoho)).toMatchObject({ status: 200, body: { accepted: 2 } });
+  // As API v2 to v7 send it: without the time; what the workflow brings is left out.
+  const { server_time: _time, ...early } = JSON.parse(zoho) as Record<string, unknown>;
+  const deleted = { ...early, ids: ["2000000033001"], resource_uri: "https://crm.zoho.com/v2" };
+  expect(await post("zoho", JSON.stringify(deleted))).toMatchObject({ body: { accepted: 1 } });
+  for (const operation of ["insert", "update"]) {
+    const changed = JSON.stringify({ ...early, operation, affected_fields: [] });
+    expect(await post("zoho", changed)).toMatchObject({ status: 200, body: { accepted: 0 } });
+  }
+  const workflow = fixtureText("json/zoho-workflow.json");
+  const form = new URLSearchParams(JSON.parse(workflow) as Record<string, string>).toString();
+  const asZoho = { "x-api-key": "workflow" };
+  expect(await post("zoho-workflow", workflow, asZoho)).toMatchObject({ body: { accepted: 1 } });
+  const asForm = { ...asZoho, "content-type": "application/x-www-form-urlencoded" };
+  expect(await post("zoho-workflow", form, asForm)).toMatchObject({ body: { duplicates: 1 } });
 
   expect(await received()).toEqual([
     {
@@ -154,6 +169,12 @@ test("the bodies of Odoo, Zapier, n8n and a tool that signs become events", asyn
     expect.objectContaining({ what: "created contact/cus_9", source: "/json/payments" }),
     expect.objectContaining({ what: "deleted Contacts/3652397000009453001" }),
     expect.objectContaining({ what: "deleted Contacts/3652397000009453002" }),
+    expect.objectContaining({ what: "deleted Contacts/2000000033001", time: undefined }),
+    expect.objectContaining({
+      what: "updated Contacts/3652397000009453001",
+      time: "2026-11-20T09:30:11+01:00",
+      data: { record: JSON.parse(workflow) as unknown, partial: true },
+    }),
   ]);
   expect(await outcomes(server, "json/odoo")).toEqual({ stored: 3, unauthorised: 1 });
   expect(await outcomes(server, "json/payments")).toEqual({

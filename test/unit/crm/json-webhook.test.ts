@@ -302,7 +302,13 @@ test("expressions see the parameters and headers, without those that hold secret
 
 test.for([
   ["{", {}, "the body is not valid JSON"],
-  ["a=1", { "content-type": "application/x-www-form-urlencoded" }, "the body is a form"],
+  ["a=1", { "content-type": "multipart/form-data; boundary=x" }, "neither JSON nor a form"],
+  ["", { "content-type": "application/x-www-form-urlencoded" }, "the body is not valid JSON"],
+  [
+    Array.from({ length: 1001 }, (_, index) => `a${index}=1`).join("&"),
+    { "content-type": "application/x-www-form-urlencoded" },
+    "the form has more than 1000 fields",
+  ],
   [`${"[".repeat(100)}${"]".repeat(100)}`, {}, "nested deeper than 60 levels"],
   [`${"[".repeat(1e6)}${"]".repeat(1e6)}`, {}, "nested deeper than 60 levels"],
 ] as const)("the body %.20s is not accepted", async ([body, headers, why]) => {
@@ -314,4 +320,51 @@ test.for([
   };
   const sent = request(headers, { body: Buffer.from(body) });
   await expect(async () => jsonEndpoint(webhook).toEvents(sent, false)).rejects.toThrow(why);
+});
+
+const BOUNDARY = "0123456789abcdef0123456789abcdef";
+
+const part = (name: string, value: string) =>
+  `--${BOUNDARY}\r\ncontent-disposition: form-data; ${name}\r\n\r\n${value}\r\n`;
+
+test.for([
+  ["application/x-www-form-urlencoded", "id=1&name=Zo%C3%AB+M&tag=a&tag=b&empty=&__proto__=x"],
+  [
+    `multipart/form-data; boundary=${BOUNDARY}`,
+    `${[
+      ['name="id"', "1"],
+      ['name="name"', "Zoë M"],
+      ['name="tag"', "a"],
+      ['name="tag"', "b"],
+      ['name="empty"', ""],
+      ['name="__proto__"', "x"],
+      ['name="file"; filename="a.txt"', "no part of the record"],
+    ]
+      .map(([name = "", value = ""]) => part(name, value))
+      .join("")}--${BOUNDARY}--\r\n`,
+  ],
+  ["application/x-www-form-urlencoded", '{"id":"1","name":"a client that calls JSON a form"}'],
+] as const)("a form is an object of its fields: %s", async ([type, body]) => {
+  const seen: unknown[] = [];
+  const webhook: JsonWebhook = {
+    name: "tool",
+    verify: bearer,
+    fetch: undefined,
+    async translate(content) {
+      seen.push(content.body);
+      return { kind: "translated", events: [] };
+    },
+  };
+  const sent = request({ "content-type": type }, { body: Buffer.from(body) });
+  await jsonEndpoint(webhook).toEvents(sent, false);
+  const expected: unknown = body.startsWith("{")
+    ? (JSON.parse(body) as unknown)
+    : Object.fromEntries([
+        ["id", "1"],
+        ["name", "Zoë M"],
+        ["tag", ["a", "b"]],
+        ["empty", ""],
+        ["__proto__", "x"],
+      ]);
+  expect(seen).toEqual([expected]);
 });
