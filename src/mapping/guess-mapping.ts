@@ -54,7 +54,8 @@ objects:
   const lineOf = ([field, path]: readonly [string, string]) =>
     `      ${field}: ${stringify(path, { lineWidth: 0 })}`;
   const lines = wanted.map(lineOf);
-  const file = compileMapping(readMappingFile(begin + lines.join(""), from));
+  // By the name of the record it would be read as JSON.
+  const file = compileMapping(readMappingFile(begin + lines.join(""), "mapping.yaml"));
   const subject = `${name}/1`;
   const event = { type: "crm.record.updated", source: "/", subject, object: name, recordId: "1" };
   const mapped = await mapRecord(file, event, record);
