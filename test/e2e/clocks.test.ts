@@ -2,13 +2,13 @@
 import { Queue } from "bullmq";
 import { Redis } from "ioredis";
 import { expect, test } from "vitest";
-import { runCommand } from "../support/audit-lines.ts";
 import {
-  startDaemon,
-  startSandbox,
-  type DaemonProcess,
-  type SandboxProcess,
-} from "../support/crmsync.ts";
+  localDaemon,
+  localSandbox,
+  type LocalDaemon,
+  type LocalSandbox,
+} from "../support/in-process.ts";
+import { runCommand } from "../support/audit-lines.ts";
 import { personEvent } from "../support/person-event.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -17,17 +17,17 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
 interface Setup extends AsyncDisposable {
-  readonly sandbox: SandboxProcess;
-  readonly daemon: DaemonProcess;
+  readonly sandbox: LocalSandbox;
+  readonly daemon: LocalDaemon;
   readonly queue: Queue;
   readonly env: ReturnType<typeof envFor>;
 }
 
 async function setUp(): Promise<Setup> {
   const stack = new AsyncDisposableStack();
-  const sandbox = stack.use(await startSandbox());
+  const sandbox = stack.use(await localSandbox());
   const env = envFor(sandbox);
-  const daemon = stack.use(await startDaemon(env));
+  const daemon = stack.use(await localDaemon(env));
   const connection = stack.adopt(new Redis(env.REDIS_URL), (redis) => redis.disconnect());
   const queue = new Queue("crm-events", { connection, prefix: env.QUEUE_PREFIX });
   stack.defer(() => queue.close());
@@ -41,10 +41,10 @@ function timeless(crmCode: string, firstName: string) {
   return event;
 }
 
-const nameOf = async (sandbox: SandboxProcess, crmCode: string) =>
+const nameOf = async (sandbox: LocalSandbox, crmCode: string) =>
   (await sandbox.relations()).get(crmCode)?.["firstName"];
 
-const arrives = (sandbox: SandboxProcess, crmCode: string, firstName: string) =>
+const arrives = (sandbox: LocalSandbox, crmCode: string, firstName: string) =>
   waitFor(async () => (await nameOf(sandbox, crmCode)) === firstName, {
     deadlineMs: 120_000,
     what: `${crmCode} is ${firstName}`,

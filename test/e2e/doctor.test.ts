@@ -10,13 +10,14 @@ import { waitUntilSettled } from "../support/crmsync.ts";
 import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 async function doctor(env: Record<string, string>) {
-  await using command = spawnCrmsync(["doctor", "--json"], { env });
+  await using command = localCrmsync(["doctor", "--json"], { env });
   const { code } = await command.ended;
   const checks = JSON.parse(command.stdout.join("\n")) as Check[];
   for (const { result, remedy } of checks) expect(remedy !== undefined).toBe(result !== "ok");
@@ -215,7 +216,7 @@ it("prints each mistake of a mapping on a line of its own", async () => {
     MAPPING,
     "version: 1\nobjects:\n  - object: contact\n    crmCode: 5\n    fields: {}\n",
   );
-  await using command = spawnCrmsync(["doctor"], {
+  await using command = localCrmsync(["doctor"], {
     env: { MAPPING, REDIS_URL: "redis://127.0.0.1:1" },
   });
   expect(await command.ended).toMatchObject({ code: 1 });

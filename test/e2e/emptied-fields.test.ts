@@ -1,7 +1,7 @@
 /** A field that empties everywhere is held for a person, and the service keeps its values. */
 import { expect, test } from "vitest";
 import { waitUntilSettled } from "../support/crmsync.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { localDaemon } from "../support/in-process.ts";
 import { codes, person, sandboxWith } from "../support/reconcile.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -19,7 +19,7 @@ test("beyond EMPTY_LIMIT updates that empty one field wait for a person", async 
     what: "a warm ledger",
   });
   async function run(args: string[]): Promise<string> {
-    await using command = spawnCrmsync(args, { env: { ...env } });
+    await using command = localCrmsync(args, { env: { ...env } });
     const { code } = await command.ended;
     expect(code, command.stderr.join("\n")).toBe(0);
     return command.stdout.join("\n");
@@ -49,7 +49,7 @@ test("beyond EMPTY_LIMIT updates that empty one field wait for a person", async 
 
   // A command that does not have the daemon's variables tells the daemon's limit.
   const { EMPTY_LIMIT: _, ...others }: Record<string, string> = env;
-  await using command = spawnCrmsync(["status", "--json"], { env: others });
+  await using command = localCrmsync(["status", "--json"], { env: others });
   await command.ended;
   expect(JSON.parse(command.stdout.join("\n"))).toMatchObject({ emptied: { limit: 5 } });
 

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { waitUntilSettled } from "../support/crmsync.ts";
 import { localDaemon } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { plant, reconcile, sandboxWith } from "../support/reconcile.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
@@ -26,7 +26,7 @@ const deletion = (crmCode: string) =>
   personEvent(crmCode, {}, { type: "crm.record.deleted", data: {} });
 
 async function crmsync(args: string[], env: Record<string, string> = {}) {
-  await using command = spawnCrmsync(args, { env });
+  await using command = localCrmsync(args, { env });
   const { code } = await command.ended;
   return { code, out: command.stdout.join("\n"), err: command.stderr.join("\n") };
 }

@@ -10,7 +10,7 @@ import { COMPANY_TYPES } from "../../src/service-spec/value-lists.ts";
 import { type SandboxAccess, waitUntilSettled } from "../support/crmsync.ts";
 import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -130,7 +130,7 @@ test("hostile jobs that the HTTP intake would reject", async () => {
   await waitUntilSettled(daemon, 60_000);
   expect((await fetch(`${daemon.url}/status`)).status).toBe(200);
   for (const command of [["status"], ["status", "--json"], ["dead", "list"]]) {
-    await using process = spawnCrmsync(command, { env });
+    await using process = localCrmsync(command, { env });
     const { code } = await process.ended;
     const printed = process.stdout.join("\n");
     expect(code, command.join(" ")).toBe(0);

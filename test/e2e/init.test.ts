@@ -1,8 +1,10 @@
 import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { startDaemon, startSandbox } from "../support/crmsync.ts";
+import { localSandbox } from "../support/in-process.ts";
+import { startDaemon } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { spawnCommand, spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -10,7 +12,7 @@ import { waitFor } from "../support/wait-for.ts";
 const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 
 async function init(folder: string, ...options: string[]) {
-  await using process = spawnCrmsync(["init", folder, ...options]);
+  await using process = localCrmsync(["init", folder, ...options]);
   const { code } = await process.ended;
   return { code, out: process.stdout.join("\n"), err: process.stderr.join("\n") };
 }
@@ -27,7 +29,7 @@ const SECRETS = ["ingest_token", "viewer_token", "operator_token", "state_key"];
 
 test("init, the service's token and a start make a daemon that accepts events and sends them", async () => {
   await using dir = await tempDir();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const folder = join(dir.path, "an installation");
   const made = await init(folder, "--service", sandbox.url, "--mapping", "generic");
   expect(made).toMatchObject({ code: 0, err: "" });

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { waitUntilSettled } from "../support/crmsync.ts";
 import { fixtureText } from "../support/fixtures.ts";
 import { localDaemon, localSandbox } from "../support/in-process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -56,7 +57,7 @@ test("what Odoo, Zapier and n8n post reaches the service", async () => {
   expect(await daemon.metric("crmsync_webhook_requests_total", labels)).toBe(1);
 
   const args = ["preview", join(FIXTURES, "zapier-contact.json"), "--webhook", "zapier"];
-  await using preview = spawnCrmsync(args, { env });
+  await using preview = localCrmsync(args, { env });
   expect(await preview.ended).toMatchObject({ code: 0 });
   expect(preview.stdout.join("\n")).toMatch(/contact\/981 .*passes[^]*nothing to send/);
 });

@@ -3,7 +3,7 @@ import { waitUntilSettled } from "../support/crmsync.ts";
 import { type LocalSandbox, localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { envFor } from "../support/tenant-env.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -144,7 +144,7 @@ describe("exact number of requests", () => {
     const company = personEvent("1");
     company["data"] = { record: { type: "Fund", crmCode: "1", name: "Fund One" } };
     expect(await cost(sandbox, () => syncAll(env, [company]))).toEqual({});
-    await using list = spawnCrmsync(["dead", "list", "--json"], { env });
+    await using list = localCrmsync(["dead", "list", "--json"], { env });
     expect((await list.ended).code).toBe(0);
     expect(JSON.parse(list.stdout[0] ?? "")).toMatchObject({
       id: "c:1",

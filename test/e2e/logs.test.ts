@@ -7,7 +7,8 @@ import { expect, it } from "vitest";
 import { COMPANY_TYPES } from "../../src/service-spec/value-lists.ts";
 import { VERSION } from "../../src/ops/version.ts";
 import { FIELDS_OF } from "../../src/service-spec/business-relation.ts";
-import { startDaemon, startSandbox, type DaemonProcess } from "../support/crmsync.ts";
+import { localSandbox } from "../support/in-process.ts";
+import { startDaemon, type DaemonProcess } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { spawnCrmsync } from "../support/process.ts";
@@ -80,7 +81,7 @@ async function text(url: string, init?: RequestInit): Promise<string> {
 
 it("no output contains a personal value, however a change ends", async () => {
   await using redis = await ownRedis();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using service = await quotingService(sandbox.url);
   const env = {
     REDIS_URL: redis.url,
@@ -197,7 +198,7 @@ const linesOf = (daemon: DaemonProcess, name: string): Record<string, unknown>[]
 
 it("the version first, then one line per settled change; crmCodes only with LOG_CRM_CODES; SIGUSR2 switches to debug", async () => {
   await using redis = await ownRedis();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using daemon = await startDaemon({
     REDIS_URL: redis.url,
     SERVICE_BASE_URL: sandbox.url,

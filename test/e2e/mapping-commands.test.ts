@@ -4,6 +4,7 @@ import { expect, inject, test } from "vitest";
 import { armFault } from "../support/arm-fault.ts";
 import { waitUntilSettled } from "../support/crmsync.ts";
 import { localDaemon, localSandbox } from "../support/in-process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { personEvent } from "../support/person-event.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
@@ -15,7 +16,8 @@ const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 
 async function crmsync(args: string[], env: Record<string, string> = {}) {
   await using dir = await tempDir();
-  await using process = spawnCrmsync(args, { env: { DATA_DIR: dir.path, ...env } });
+  const start = args[0] === "start" ? spawnCrmsync : localCrmsync;
+  await using process = start(args, { env: { DATA_DIR: dir.path, ...env } });
   const { code } = await process.ended;
   return { code, out: process.stdout.join("\n"), err: process.stderr.join("\n") };
 }

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { waitUntilSettled } from "../support/crmsync.ts";
 import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 
@@ -40,7 +40,7 @@ test.for([
 
   const example = join(dir.path, "event.json");
   await writeFile(example, JSON.stringify(formerClient("known")));
-  await using preview = spawnCrmsync(["preview", example], { env });
+  await using preview = localCrmsync(["preview", example], { env });
   expect(await preview.ended).toMatchObject({ code: 0 });
   expect(preview.stdout.join("\n")).toMatch(
     status === "terminated"

@@ -5,17 +5,17 @@ import { expect, test } from "vitest";
 import { readRelations } from "../../src/demo/service-reader.ts";
 import type { Status } from "../../src/status/status.ts";
 import { armFault } from "../support/arm-fault.ts";
-import { startDaemon, waitUntilSettled } from "../support/crmsync.ts";
+import { waitUntilSettled } from "../support/crmsync.ts";
 import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { people, personEvent } from "../support/person-event.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor, envOn } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 async function run(args: string[], env: Record<string, string> = {}) {
-  await using command = spawnCrmsync(args, { env });
+  await using command = localCrmsync(args, { env });
   const { code } = await command.ended;
   return { code, out: command.stdout.join("\n"), err: command.stderr.join("\n") };
 }
@@ -157,19 +157,17 @@ test("a relation that fails alone, or that no request can name, keeps no token f
   }
   const env = envFor(sandbox);
   {
-    await using daemon = await startDaemon(env);
+    await using daemon = await localDaemon(env);
     await waitFor(async () => (await daemon.status()).ledger.relations === 4, { what: "warm" });
   }
   const made = await run(["sandbox", "token", "create", "new", "--db", db, "--json"]);
   const { token } = JSON.parse(made.out) as { token: string };
   await armFault(sandbox, { fault: "error", path: `${path}/a` });
-  await using daemon = await startDaemon({ ...env, SERVICE_TOKEN: token });
+  await using daemon = await localDaemon({ ...env, SERVICE_TOKEN: token });
   await daemon.push([personEvent("new")]);
   await waitUntilSettled(daemon, 30_000);
   expect((await sandbox.relations()).has("new")).toBe(true);
-  expect([...daemon.process.stdout, ...daemon.process.stderr].join("\n")).not.toContain(
-    "tenant_unchecked",
-  );
+  expect(daemon.log.join("\n")).not.toContain("tenant_unchecked");
 });
 
 test("a Redis that was emptied is told again which service and tenant the ledger is about", async () => {

@@ -3,7 +3,7 @@ import { waitUntilSettled } from "../support/crmsync.ts";
 import { armFault } from "../support/arm-fault.ts";
 import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { people, personEvent } from "../support/person-event.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -53,7 +53,7 @@ it("an outage is over for status when no change waits for its end any more", asy
   await waitFor(async () => (await stopped()).includes("unavailable"), {
     what: "the outage is noticed",
   });
-  await using cancel = spawnCrmsync(["bulk", "cancel", "--yes"], { env });
+  await using cancel = localCrmsync(["bulk", "cancel", "--yes"], { env });
   expect(await cancel.ended).toMatchObject({ code: 0 });
   await waitUntilSettled(daemon);
   await waitFor(async () => (await stopped()).length === 0, { what: "nothing is stopped" });

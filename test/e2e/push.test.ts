@@ -3,13 +3,14 @@ import { expect, inject, test } from "vitest";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { personEvent } from "../support/person-event.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 
 async function push(input: string, ...options: string[]) {
   const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: uniquePrefix() };
-  await using child = spawnCrmsync(["push", "-", ...options], { env, input });
+  await using child = localCrmsync(["push", "-", ...options], { env, input });
   const { code } = await child.ended;
   return { code, out: child.stdout.join("\n"), err: child.stderr.join("\n") };
 }
@@ -20,7 +21,7 @@ async function pushFile(bytes: Buffer, env: Record<string, string> = {}) {
   const file = join(dir.path, "events.ndjson");
   await writeFile(file, bytes);
   const all = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: uniquePrefix(), ...env };
-  await using child = spawnCrmsync(["push", file], { env: all });
+  await using child = localCrmsync(["push", file], { env: all });
   const { code } = await child.ended;
   return { code, out: child.stdout.join("\n"), err: child.stderr.join("\n") };
 }
@@ -47,7 +48,7 @@ test("push --lane is for every event without a lane, also if its lane is null", 
   const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: uniquePrefix() };
   const lanes = [undefined, null, "live"];
   const events = lanes.map((lane, i) => JSON.stringify({ ...personEvent(String(i)), lane }));
-  await using child = spawnCrmsync(["push", "-", "--lane", "bulk"], {
+  await using child = localCrmsync(["push", "-", "--lane", "bulk"], {
     env,
     input: events.join("\n"),
   });

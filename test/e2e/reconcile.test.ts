@@ -9,6 +9,7 @@ import { localDaemon } from "../support/in-process.ts";
 import { newRuntime } from "../support/new-runtime.ts";
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { spawnCommand, spawnCrmsync } from "../support/process.ts";
 import {
   codes,
@@ -180,7 +181,7 @@ test("what a later export shows to be equal replaces an older change that waits,
   };
   await using daemon = await localDaemon(env);
   const run = async (args: string[]) => {
-    await using command = spawnCrmsync(args, { env });
+    await using command = localCrmsync(args, { env });
     expect(await command.ended, command.stderr.join("\n")).toMatchObject({ code: 0 });
     return command.stdout.join("\n");
   };
@@ -244,7 +245,7 @@ test("--as-of counts also when the command is repeated with it, of standard inpu
   await waitUntilSettled(daemon);
   for (const name of [copied, "-"]) {
     const run = async (args: string[]) => {
-      await using command = spawnCrmsync(["reconcile", name, "--json", ...args], { env, input });
+      await using command = localCrmsync(["reconcile", name, "--json", ...args], { env, input });
       await command.ended;
       return { out: command.stdout.join("\n"), err: command.stderr.join("\n") };
     };
@@ -480,7 +481,7 @@ test("what is wrong with standard input is not said of the file that keeps it", 
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(dir, []);
   const env = envFor(sandbox, { DATA_DIR: dir.path });
-  await using empty = spawnCrmsync(["reconcile", "-"], { env, input: "" });
+  await using empty = localCrmsync(["reconcile", "-"], { env, input: "" });
   await empty.ended;
   expect(empty.stderr).toEqual(["crmsync: standard input is empty: there is nothing to compare"]);
 });

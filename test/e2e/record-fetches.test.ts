@@ -3,13 +3,8 @@ import { createHmac } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import {
-  type DaemonProcess,
-  type SandboxProcess,
-  startDaemon,
-  startSandbox,
-  waitUntilSettled,
-} from "../support/crmsync.ts";
+import { localSandbox, type LocalSandbox } from "../support/in-process.ts";
+import { type DaemonProcess, startDaemon, waitUntilSettled } from "../support/crmsync.ts";
 import { tempDir, type TempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 import {
@@ -97,13 +92,13 @@ const post = (
   });
 
 let dir: TempDir;
-let sandbox: SandboxProcess;
+let sandbox: LocalSandbox;
 let daemon: DaemonProcess;
 const standIns = new Map<string, StandIn>();
 
 beforeAll(async () => {
   dir = await tempDir();
-  sandbox = await startSandbox();
+  sandbox = await localSandbox();
   const env: Record<string, string> = envFor(sandbox, { MAPPING: join(dir.path, "mapping.yaml") });
   await writeFile(join(dir.path, "mapping.yaml"), MAPPING);
   for (const crm of CRM_APIS) {

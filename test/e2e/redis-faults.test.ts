@@ -3,6 +3,7 @@ import { waitUntilSettled } from "../support/crmsync.ts";
 import { type LocalSandbox, localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { envOn } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -69,7 +70,7 @@ it("full: 503, and events are accepted again when there is memory", async () => 
   // What an operator does about it works, with its line of the audit trail.
   for (const act of ["pause", "resume"]) {
     const env = { ...envFor(redis, sandbox), AUDIT_LOG: "stdout" };
-    await using command = spawnCrmsync(["bulk", act], { env });
+    await using command = localCrmsync(["bulk", act], { env });
     expect(await command.ended, command.stderr.join("\n")).toMatchObject({ code: 0 });
   }
   await redis.client.config("SET", "maxmemory", "0");

@@ -6,7 +6,7 @@ import { Redis } from "ioredis";
 import { expect, test } from "vitest";
 import { type LocalSandbox, localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -31,7 +31,7 @@ const timeless = (crmCode: string, firstName: string) => {
 };
 
 async function dead(env: Env, ...args: string[]): Promise<string> {
-  await using command = spawnCrmsync(["dead", ...args], { env });
+  await using command = localCrmsync(["dead", ...args], { env });
   expect(await command.ended).toMatchObject({ code: 0 });
   return command.stdout.join("\n");
 }
@@ -205,7 +205,7 @@ test("an event without fields does not take those of a dead letter away", async 
       ["at-sync", "at-intake", "deleted", "twice"].map((id) => arrives(sandbox, id, "Ada")),
     );
     // Two events of a record that wait together: the newer one has a status alone.
-    await using paused = spawnCrmsync(["bulk", "pause"], { env });
+    await using paused = localCrmsync(["bulk", "pause"], { env });
     expect(await paused.ended).toMatchObject({ code: 0 });
     await daemon.push([
       personEvent("at-sync", {}, { lane: "bulk", ...named("at-sync", "Company", "Blue") }),
@@ -218,7 +218,7 @@ test("an event without fields does not take those of a dead letter away", async 
         what: "both events are staged",
       },
     );
-    await using resumed = spawnCrmsync(["bulk", "resume"], { env });
+    await using resumed = localCrmsync(["bulk", "resume"], { env });
     expect(await resumed.ended).toMatchObject({ code: 0 });
     await isDead(daemon, 1);
     const shown = JSON.parse(await dead(env, "show", "at-sync", "--json")) as Record<

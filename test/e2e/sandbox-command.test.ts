@@ -5,6 +5,8 @@ import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { armFault } from "../support/arm-fault.ts";
 import { startSandbox } from "../support/crmsync.ts";
+import { localSandbox } from "../support/in-process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { spawnCommand, spawnCrmsync } from "../support/process.ts";
 import { temporaryFile } from "../support/temporary-file.ts";
 
@@ -13,7 +15,7 @@ const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 
 /** Runs `crmsync sandbox …` until it exits. */
 async function sandboxCommand(args: string[], input = "") {
-  await using command = spawnCrmsync(["sandbox", ...args], { input });
+  await using command = localCrmsync(["sandbox", ...args], { input });
   const { code } = await command.ended;
   return { code, stdout: command.stdout, stderr: command.stderr };
 }
@@ -65,7 +67,7 @@ test("an operator creates a client, rotates its token and removes its address wh
 
 test("import names a folder and a file that is not UTF-8, and accepts a byte order mark", async () => {
   await using file = await temporaryFile("sandbox.db");
-  await using _sandbox = await startSandbox({ db: file.path });
+  await using _sandbox = await localSandbox({ db: file.path });
   const imported = async (input: string) => sandboxCommand(["import", input, "--db", file.path]);
   expect((await imported(dirname(file.path))).stderr.join()).toMatch(/ is a folder: name a file$/);
   const text = join(dirname(file.path), "relations.ndjson");
@@ -78,7 +80,7 @@ test("import names a folder and a file that is not UTF-8, and accepts a byte ord
 
 test("relations are exported and imported as NDJSON; invalid lines are reported by number", async () => {
   await using file = await temporaryFile("sandbox.db");
-  await using _sandbox = await startSandbox({ db: file.path });
+  await using _sandbox = await localSandbox({ db: file.path });
   const db = ["--db", file.path];
   const good = { type: "Fund", crmCode: "f", name: "F", relationStatus: "terminated" };
   const lines = [good, { ...good, crmCode: "g" }, { ...good, type: "Robot" }, good];
@@ -169,7 +171,7 @@ test("a database that cannot be there is named with the reason", async () => {
 
 test("an import into a file that cannot grow is one line, and can be repeated", async () => {
   await using file = await temporaryFile("sandbox.db");
-  await (await startSandbox({ db: file.path }))[Symbol.asyncDispose]();
+  await (await localSandbox({ db: file.path }))[Symbol.asyncDispose]();
   const lines = Array.from({ length: 1000 }, (_, n) =>
     JSON.stringify({ type: "Fund", crmCode: `f${n}`, name: "F".repeat(1000) }),
   );
@@ -183,14 +185,14 @@ test("an import into a file that cannot grow is one line, and can be repeated", 
   expect(limited.stderr).toEqual([
     expect.stringMatching(/^crmsync: the database file cannot be used further: /) as string,
   ]);
-  await using again = spawnCrmsync(args);
+  await using again = localCrmsync(args);
   expect(await again.ended).toEqual({ code: 0, signal: null });
   expect(again.stdout.join()).toMatch(/ 0 invalid$/);
 });
 
 test("a client's own value lists come from a file", async () => {
   await using file = await temporaryFile("sandbox.db");
-  await using _sandbox = await startSandbox({ db: file.path });
+  await using _sandbox = await localSandbox({ db: file.path });
   const values = join(dirname(file.path), "values.json");
   await writeFile(values, JSON.stringify({ branch: ["vienna"], industrySector: ["x"] }));
   const config = await json(["values", "set", values, "--db", file.path]);
@@ -243,13 +245,13 @@ test("SIGTERM ends it, and --token-file keeps the token", async () => {
 
 test("a start that fails leaves no token that nobody has seen", async () => {
   await using file = await temporaryFile("sandbox.db");
-  await using other = await startSandbox();
+  await using other = await localSandbox();
   const db = ["--db", file.path];
   const taken = ["--port", new URL(other.url).port];
   expect((await sandboxCommand([...taken, ...db])).stderr.join()).toContain("is in use on");
   const nowhere = ["--port", "0", "--token-file", join(file.path, "x")];
   expect((await sandboxCommand([...nowhere, ...db])).stderr.join()).toContain("ENOTDIR");
-  await using first = await startSandbox({ db: file.path });
+  await using first = await localSandbox({ db: file.path });
   expect(await statusOf(first.url, first.token)).toBe(200);
   expect(await json(["token", "list", ...db])).toHaveLength(1);
   await using second = spawnCrmsync(["sandbox", "--port", "0", ...db]);

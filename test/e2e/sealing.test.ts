@@ -6,6 +6,7 @@ import { startDaemon, waitUntilSettled, type SandboxAccess } from "../support/cr
 import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envOn } from "../support/tenant-env.ts";
@@ -122,7 +123,7 @@ test("push without the key writes nothing into a sealed Redis", async () => {
   const without = envOn(redis, sandbox);
   const input = JSON.stringify(personEvent("p2", { firstName: "Xq7Leak" }));
   for (const shell of [without, { ...without, STATE_KEY: NEW }]) {
-    await using command = spawnCrmsync(["push", "-"], { env: shell, input });
+    await using command = localCrmsync(["push", "-"], { env: shell, input });
     expect(await command.ended).toMatchObject({ code: 78 });
     expect(command.stderr.join("\n")).toMatch(/sealed with the key \S{8}, and STATE_KEY/);
   }

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { pastChanges } from "../support/machine.ts";
 import { personEvent } from "../support/person-event.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import type { Report } from "../../src/simulate/report.ts";
 
 /** No Redis and no service: simulate needs neither. */
 async function simulate(args: readonly string[], input = "", env: Record<string, string> = {}) {
-  await using child = spawnCrmsync(["simulate", ...args], { env, input });
+  await using child = localCrmsync(["simulate", ...args], { env, input });
   const { code } = await child.ended;
   return { code, out: child.stdout.join("\n"), err: child.stderr.join("\n") };
 }

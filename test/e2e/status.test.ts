@@ -6,7 +6,8 @@ import { startDaemon, waitUntilSettled, type SandboxAccess } from "../support/cr
 import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
-import { spawnCommand, spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
+import { spawnCommand } from "../support/process.ts";
 import { requireTool } from "../support/requirements.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
@@ -23,7 +24,7 @@ const envFor = (sandbox: SandboxAccess, extra: Record<string, string> = {}) => (
 });
 
 async function status(env: Record<string, string>, ...args: string[]): Promise<string> {
-  await using command = spawnCrmsync(["status", ...args], { env });
+  await using command = localCrmsync(["status", ...args], { env });
   expect(await command.ended).toEqual({ code: 0, signal: null });
   return command.stdout.join("\n");
 }
@@ -143,9 +144,9 @@ it("says of a secret's file that it cannot be used, and until when it goes on wi
   await waitFor(async () => (await status(env)).includes(`SERVICE_TOKEN (${file} is empty)`), {
     what: "the command shows it",
   });
-  await using dead = spawnCrmsync(["dead", "list"], { env });
+  await using dead = localCrmsync(["dead", "list"], { env });
   expect(await dead.ended).toMatchObject({ code: 0 });
-  await using doctor = spawnCrmsync(["doctor"], { env });
+  await using doctor = localCrmsync(["doctor"], { env });
   expect(await doctor.ended).toMatchObject({ code: 78 });
   expect(doctor.stderr.join("\n")).toContain(`SERVICE_TOKEN_FILE names ${file}, which is empty`);
   await write(sandbox.token);

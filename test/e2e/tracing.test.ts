@@ -9,12 +9,8 @@ import { buffer } from "node:stream/consumers";
 import { Queue } from "bullmq";
 import { Redis } from "ioredis";
 import { expect, inject, test } from "vitest";
-import {
-  type DaemonProcess,
-  startDaemon,
-  startSandbox,
-  waitUntilSettled,
-} from "../support/crmsync.ts";
+import { localSandbox } from "../support/in-process.ts";
+import { type DaemonProcess, startDaemon, waitUntilSettled } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
@@ -140,7 +136,7 @@ test("a change is one trace from HTTP intake to the service, without personal da
   const properties = { firstname: MARK, lastname: MARK, city: MARK };
   await using dir = await tempDir();
   await using collector = await otlpReceiver();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using service = await recordingService(sandbox.url);
   await using crm = await standInFor({
     ...hubspot,
@@ -262,7 +258,7 @@ test("a change is one trace from HTTP intake to the service, without personal da
 
 test("failed changes are failed spans, and lines and exemplars name the span they belong to", async () => {
   await using collector = await otlpReceiver();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using daemon = await startDaemon(
     envFor(sandbox, {
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
@@ -319,7 +315,7 @@ test("failed changes are failed spans, and lines and exemplars name the span the
 
 test("protobuf by default; service name and sampling as the standard variables say", async () => {
   await using collector = await otlpReceiver();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
   await using daemon = await startDaemon({ ...env, OTEL_SERVICE_NAME: "crm-acme" });
   await daemon.push([personEvent("a")]);
@@ -342,7 +338,7 @@ test("protobuf by default; service name and sampling as the standard variables s
 
 test("without an endpoint nothing of OpenTelemetry is loaded", async () => {
   await using collector = await otlpReceiver();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const hooks = `import { registerHooks } from "node:module";
     registerHooks({ load(url, context, next) {
       if (/@opentelemetry.(?!api.)|bullmq-otel|tracing-/.test(url)) console.error("loaded " + url);
@@ -362,7 +358,7 @@ test("without an endpoint nothing of OpenTelemetry is loaded", async () => {
 });
 
 test("a collector that is down, or never answers, costs one log line and no change", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const down = await otlpReceiver({ port: await ownPort() });
   await down[Symbol.asyncDispose]();
   await using daemon = await startDaemon(

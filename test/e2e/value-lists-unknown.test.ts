@@ -6,7 +6,7 @@ import { armFault } from "../support/arm-fault.ts";
 import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { personMapping } from "../support/person-mapping.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -25,7 +25,7 @@ test.for([
   await writeFile(lists, JSON.stringify({ service: ["white_glove"] }));
   await writeFile(mapping, personMapping("service: service"));
   await using sandbox = await localSandbox({ db });
-  await using values = spawnCrmsync(["sandbox", "values", "set", lists, "--db", db]);
+  await using values = localCrmsync(["sandbox", "values", "set", lists, "--db", db]);
   expect(await values.ended).toEqual({ code: 0, signal: null });
   const endFault = await armFault(sandbox, { fault: "error", status: 503, path: SCHEMA_CONFIG });
 

@@ -13,7 +13,7 @@ import {
 } from "../support/crmsync.ts";
 import { localDaemon, localSandbox, type LocalDaemon } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import {
   errorResponse,
   htmlPage,
@@ -61,7 +61,7 @@ async function push(daemon: DaemonAccess, events: readonly unknown[]): Promise<v
 }
 
 async function deadLetters(env: Env): Promise<DeadLetter[]> {
-  await using list = spawnCrmsync(["dead", "list", "--json"], { env });
+  await using list = localCrmsync(["dead", "list", "--json"], { env });
   await list.ended;
   return list.stdout.map((line) => JSON.parse(line) as DeadLetter);
 }
@@ -82,17 +82,16 @@ it("deletions are sent although the service's list was empty", async () => {
   await using sandbox = await localSandbox();
   await using proxy = await startServiceProxy(sandbox.url);
   const service = { url: proxy.url, token: sandbox.token };
-  await using before = await startDaemon(envFor(service));
+  const before = await localDaemon(envFor(service));
   await push(
     before,
     [...CODES, "kept"].map((code) => personEvent(code)),
   );
   await waitUntilSettled(before);
-  before.process.kill("SIGTERM");
-  await before.process.ended;
+  await before[Symbol.asyncDispose]();
 
   proxy.answer = ({ path }) => (path.includes("?") ? NO_RELATIONS : undefined);
-  await using daemon = await startDaemon(envFor(service, { QUOTA_HOUR_MS: "12000" }));
+  await using daemon = await localDaemon(envFor(service, { QUOTA_HOUR_MS: "12000" }));
   await waitUntilReady(daemon);
   const sent = proxy.requests.length;
   await push(daemon, [...CODES, "never there"].map(deleted));

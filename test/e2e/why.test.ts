@@ -6,7 +6,7 @@ import type { Story } from "../../src/history/story.ts";
 import { waitUntilSettled } from "../support/crmsync.ts";
 import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { errorResponse, startServiceProxy } from "../support/service-proxy.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
@@ -162,14 +162,14 @@ test("ten records in ten fates: the first sentence names the fate, the next the 
 
   // The history points to the rules: of those that were changed since, it says so.
   await writeFile(mapping, MAPPING.replace("is_client", "is_customer"));
-  await using changed = spawnCrmsync(["why", "left"], { env });
+  await using changed = localCrmsync(["why", "left"], { env });
   expect(await changed.ended).toMatchObject({ code: 0 });
   expect(changed.stdout[0]).toContain(
     "has other rules for it now: `is_customer = true` (contact.when, line 4); `is_partner` (contact.when, line 12)",
   );
   expect((await why("left")).answer).toContain("`is_client = true`");
 
-  await using command = spawnCrmsync(["why", "contact/same"], { env });
+  await using command = localCrmsync(["why", "contact/same"], { env });
   expect(await command.ended).toMatchObject({ code: 0 });
   expect(command.stderr).toEqual([]);
   const [answer = "", ...steps] = command.stdout;

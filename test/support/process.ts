@@ -86,22 +86,7 @@ function supervise(child: ChildProcess, out: Readable, err: Readable): TestProce
     stderr,
     ended,
     kill: (signal) => void child.kill(signal),
-    async line(pattern, deadlineMs = 60_000) {
-      const find = () => {
-        for (const line of [...stdout, ...stderr]) {
-          const match = pattern.exec(line);
-          if (match !== null) return match;
-        }
-        return end; // no more lines will come
-      };
-      const what = `a line that matches ${pattern}`;
-      const found = await waitFor(find, { deadlineMs, what }).catch((error: Error) => error);
-      if (Array.isArray(found)) return found;
-      const output = [...stdout, ...stderr].slice(-40).join("\n");
-      throw new Error(
-        `No line matches ${pattern} (${JSON.stringify(end ?? "running")}):\n${output}`,
-      );
-    },
+    line: (pattern, deadlineMs) => lineOf({ stdout, stderr }, () => end, pattern, deadlineMs),
     async [Symbol.asyncDispose]() {
       // As at a terminal: without waiting for senders, as SIGTERM does.
       child.kill("SIGINT");
@@ -110,4 +95,25 @@ function supervise(child: ChildProcess, out: Readable, err: Readable): TestProce
       clearTimeout(late);
     },
   };
+}
+
+/** The first line that matches, now or before the deadline, unless the end comes first. */
+export async function lineOf(
+  { stdout, stderr }: Pick<TestProcess, "stdout" | "stderr">,
+  end: () => ProcessEnd | undefined,
+  pattern: RegExp,
+  deadlineMs = 60_000,
+): Promise<RegExpExecArray> {
+  const find = () => {
+    for (const line of [...stdout, ...stderr]) {
+      const match = pattern.exec(line);
+      if (match !== null) return match;
+    }
+    return end(); // no more lines will come
+  };
+  const what = `a line that matches ${pattern}`;
+  const found = await waitFor(find, { deadlineMs, what }).catch((error: Error) => error);
+  if (Array.isArray(found)) return found;
+  const output = [...stdout, ...stderr].slice(-40).join("\n");
+  throw new Error(`No line matches ${pattern} (${JSON.stringify(end() ?? "running")}):\n${output}`);
 }

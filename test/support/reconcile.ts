@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { expect } from "vitest";
 import { localSandbox, type LocalSandbox } from "./in-process.ts";
-import { spawnCrmsync } from "./process.ts";
+import { localCrmsync } from "./local-command.ts";
 import type { TempDir } from "./temp-dir.ts";
 
 export type Fields = Readonly<Record<string, unknown>>;
@@ -36,7 +36,7 @@ export async function sandboxWith(
 export async function plant(dir: TempDir, relations: readonly unknown[]): Promise<void> {
   const db = join(dir.path, "sandbox.sqlite");
   const input = lines(relations);
-  await using imported = spawnCrmsync(["sandbox", "import", "-", "--db", db], { input });
+  await using imported = localCrmsync(["sandbox", "import", "-", "--db", db], { input });
   expect((await imported.ended).code, imported.stderr.join("\n")).toBe(0);
 }
 
@@ -44,7 +44,7 @@ export async function reconcile(
   env: Readonly<Record<string, string>>,
   args: readonly string[],
 ): Promise<{ code: number | null; out: string; err: string }> {
-  await using command = spawnCrmsync(["reconcile", ...args], { env: { ...env } });
+  await using command = localCrmsync(["reconcile", ...args], { env: { ...env } });
   const { code } = await command.ended;
   return { code, out: command.stdout.join("\n"), err: command.stderr.join("\n") };
 }

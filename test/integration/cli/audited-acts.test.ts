@@ -11,10 +11,10 @@ import { reconcileFindings } from "../../../src/status/reconcile-findings.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import { NO_DRIFT } from "../../../src/sync/drift.ts";
-import { startSandbox } from "../../support/crmsync.ts";
+import { localSandbox } from "../../support/in-process.ts";
 import { hold } from "../../support/hold.ts";
 import { personEvent } from "../../support/person-event.ts";
-import { spawnCrmsync } from "../../support/process.ts";
+import { localCrmsync } from "../../support/local-command.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { envOn } from "../../support/tenant-env.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
@@ -31,7 +31,7 @@ beforeEach(() => {
 
 /** @returns what waits for its line afterwards. */
 async function actsOf(args: string[], input = ""): Promise<unknown[]> {
-  await using command = spawnCrmsync(args, { env, input });
+  await using command = localCrmsync(args, { env, input });
   expect((await command.ended).code, command.stderr.join("\n")).toBe(0);
   const lines: unknown[] = [];
   for (let act; (act = await stores.auditActs.next()) !== undefined;) {
@@ -66,7 +66,7 @@ test("who has pushed events, whatever source they name", async () => {
 
 test("who has made a report with values of persons", async () => {
   await using dir = await tempDir();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   env = { ...envOn({ url: inject("redisUrl") }, sandbox, { DATA_DIR: dir.path }), ...env };
   const snapshot = `${JSON.stringify({ type: "Person", crmCode: "ada-1", lastName: "Ada" })}\n`;
   const report = ["--report", join(dir.path, "report.ndjson")];

@@ -4,7 +4,8 @@ import { expect, inject, test } from "vitest";
 import { keysOf } from "../../../src/state/keys.ts";
 import { Sealing } from "../../../src/state/sealing.ts";
 import { createDeadLetter, type DeadSubject } from "../../../src/sync/dead-letter.ts";
-import { spawnCommand, spawnCrmsync } from "../../support/process.ts";
+import { localCrmsync } from "../../support/local-command.ts";
+import { spawnCommand } from "../../support/process.ts";
 import { requireTool } from "../../support/requirements.ts";
 import { storesOf } from "../../support/stores-of.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
@@ -13,7 +14,7 @@ const crmsync = (prefix: string, ...args: string[]) => run({ QUEUE_PREFIX: prefi
 
 async function run(env: Record<string, string>, args: string[]) {
   const all = { REDIS_URL: inject("redisUrl"), ...env };
-  await using command = spawnCrmsync(["dead", ...args], { env: all });
+  await using command = localCrmsync(["dead", ...args], { env: all });
   const { code } = await command.ended;
   return { code, out: command.stdout.join("\n"), err: command.stderr.join("\n") };
 }

@@ -8,6 +8,7 @@ import { openStores, type Stores } from "../../../src/status/stores.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import type { StateToStage } from "../../../src/sync/staged-state.ts";
 import { personEvent } from "../../support/person-event.ts";
+import { localCrmsync } from "../../support/local-command.ts";
 import { spawnCrmsync } from "../../support/process.ts";
 import { editStaged, listed, rowAt, takeFrom } from "../../support/stores-of.ts";
 import { textOfKeys } from "../../support/text-of-keys.ts";
@@ -32,7 +33,7 @@ beforeEach(async () => {
 });
 
 async function forget(...args: string[]) {
-  await using command = spawnCrmsync(["forget", ...args], { env });
+  await using command = localCrmsync(["forget", ...args], { env });
   const { code } = await command.ended;
   return { code, out: command.stdout.join("\n"), err: command.stderr.join("\n") };
 }
@@ -209,7 +210,7 @@ describe("crmsync forget", () => {
     await staged.stage(stateOf("ada-1", "1"));
     const taken = await takeFrom(stores, "ada-1");
     await staged.stage(stateOf("ada-1", "2"));
-    await using command = spawnCrmsync(["forget", "ada-1", "--apply"], { env });
+    await using command = localCrmsync(["forget", "ada-1", "--apply"], { env });
     await command.line(/waiting for a job or a request that is under way/);
     expect(await staged.waiting(["ada-1"])).toMatchObject([{ status: { order: "2" } }]);
     expect(await staged.settle(taken, { row: "before", finished: true })).toBe("more");

@@ -4,7 +4,7 @@ import { expect, inject, onTestFinished, test } from "vitest";
 import { readConfig } from "../../../src/config.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
 import { hold } from "../../support/hold.ts";
-import { spawnCrmsync } from "../../support/process.ts";
+import { localCrmsync } from "../../support/local-command.ts";
 import { DELETED, editStaged, stateOf } from "../../support/stores-of.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
@@ -12,7 +12,7 @@ const STATE_KEY = Buffer.alloc(32, 5).toString("base64");
 
 async function crmsync(prefix: string, ...args: string[]) {
   const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: prefix, STATE_KEY };
-  await using command = spawnCrmsync(["held", ...args], { env });
+  await using command = localCrmsync(["held", ...args], { env });
   const { code } = await command.ended;
   return { code, out: command.stdout.join("\n"), err: command.stderr.join("\n") };
 }

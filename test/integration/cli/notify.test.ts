@@ -4,11 +4,11 @@ import { expect, test } from "vitest";
 import { checkNotify } from "../../../src/doctor/notify.ts";
 import { readConfig } from "../../../src/config.ts";
 import { startReceiver } from "../../support/notify-receiver.ts";
-import { spawnCrmsync } from "../../support/process.ts";
+import { localCrmsync } from "../../support/local-command.ts";
 import { temporaryFile } from "../../support/temporary-file.ts";
 
 async function notifyTest(env: Record<string, string>, ...args: string[]) {
-  await using command = spawnCrmsync(["notify", "test", ...args], { env });
+  await using command = localCrmsync(["notify", "test", ...args], { env });
   const { code } = await command.ended;
   return { code, out: command.stdout.join("\n"), err: command.stderr.join("\n") };
 }

@@ -6,6 +6,7 @@ import { readConfig } from "../../../src/config.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
 import type { StateToStage, TakenState } from "../../../src/sync/staged-state.ts";
 import { editStaged, ordersAt, rowAt } from "../../support/stores-of.ts";
+import { localCrmsync } from "../../support/local-command.ts";
 import { spawnCrmsync } from "../../support/process.ts";
 import { slowNetwork } from "../../support/slow-network.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
@@ -190,7 +191,7 @@ test("a command that was killed in the middle is run again, and each change is c
   const stores = newStores(prefix);
   const { keys, redis } = stores;
   const env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: prefix };
-  await using asked = spawnCrmsync(["bulk", "cancel"], { env });
+  await using asked = localCrmsync(["bulk", "cancel"], { env });
   const count = 3000;
   for (let from = 0; from < count; from += 500)
     await stage(stores, ...Array.from({ length: 500 }, (_, n) => state(`b${from + n}`, 1)));
@@ -209,7 +210,7 @@ test("a command that was killed in the middle is run again, and each change is c
   }
   const left = await redis.zcard(keys.unsynced("bulk"));
   expect(left).toBeGreaterThan(0);
-  await using again = spawnCrmsync(["bulk", "cancel", "--yes", "--json"], { env });
+  await using again = localCrmsync(["bulk", "cancel", "--yes", "--json"], { env });
   expect((await again.ended).code).toBe(0);
   expect(JSON.parse(again.stdout.join(""))).toMatchObject({ dropped: left, busy: 0, plan: null });
   expect(await redis.zcard(keys.unsynced("bulk"))).toBe(0);

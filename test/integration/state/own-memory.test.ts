@@ -4,7 +4,7 @@ import { OwnMemory } from "../../../src/state/own-memory.ts";
 import { localDaemon, localSandbox } from "../../support/in-process.ts";
 import { ownRedis } from "../../support/own-redis.ts";
 import { personEvent } from "../../support/person-event.ts";
-import { spawnCrmsync } from "../../support/process.ts";
+import { localCrmsync } from "../../support/local-command.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { envOn } from "../../support/tenant-env.ts";
 import { writeFileSync } from "node:fs";
@@ -24,7 +24,7 @@ test("status says whose memory it is, and no way in accepts events", async () =>
   await using dir = await tempDir();
   const file = join(dir.path, "events.ndjson");
   writeFileSync(file, `${JSON.stringify(personEvent("2"))}\n`);
-  await using push = spawnCrmsync(["push", file], { env });
+  await using push = localCrmsync(["push", file], { env });
   expect(await push.ended).toMatchObject({ code: 1 });
   expect(push.stderr.join("\n")).toMatch(/Redis is nearly full.* 0 events were accepted before/);
 
