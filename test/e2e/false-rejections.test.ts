@@ -58,8 +58,8 @@ it("one record that is rejected becomes a dead letter at once, also beside other
 
 it("twenty records of a bad mapping all become dead letters, though nothing else is accepted", async () => {
   await using sandbox = await localSandbox();
-  // That all are rejected is believed after a twelfth of the hour: 5 s.
-  await using daemon = await localDaemon(envFor(sandbox, { QUOTA_HOUR_MS: "60000" }));
+  // That all are rejected is believed after a twelfth of the hour: 1 s.
+  await using daemon = await localDaemon(envFor(sandbox, { QUOTA_HOUR_MS: "12000" }));
   await armFault(sandbox, REJECTS);
   await daemon.push(people(20));
   await waitFor(async () => (await letters(daemon)) === 20, {
