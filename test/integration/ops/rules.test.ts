@@ -33,7 +33,8 @@ interface Case {
 const read = (...path: string[]): unknown => parse(readFileSync(join(dir, ...path), "utf8"));
 
 const { groups } = read("rules", "alerts.yml") as { groups: { rules: Rule[] }[] };
-const { tests } = read("tests", "alerts.test.yml") as { tests: Case[] };
+const CASES = ["alerts.test.yml", "alerts-of-hours.test.yml"];
+const tests = CASES.flatMap((file) => (read("tests", file) as { tests: Case[] }).tests);
 const alerts = groups.flatMap(({ rules }) => rules);
 const runbook = readFileSync(join(root, "docs/runbook.md"), "utf8");
 
@@ -42,8 +43,10 @@ it("the rules are valid, and promtool's cases fire and stay silent as expected",
   const rules = ["rules/alerts.yml", "rules/recording.yml"];
   await run(promtool, ["check", "rules", ...rules], { cwd: dir });
   await run(promtool, ["check", "config", "--syntax-only", "prometheus.yml"], { cwd: dir });
-  const { stdout } = await run(promtool, ["test", "rules", "tests/alerts.test.yml"], { cwd: dir });
-  expect(stdout).toContain("SUCCESS");
+  for (const file of CASES) {
+    const { stdout } = await run(promtool, ["test", "rules", `tests/${file}`], { cwd: dir });
+    expect(stdout).toContain("SUCCESS");
+  }
 });
 
 it.for(alerts)("$alert has a case that fires, one that does not, and a runbook section", (rule) => {
