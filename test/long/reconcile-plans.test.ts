@@ -18,7 +18,6 @@ async function waitUntilFed(env: ReturnType<typeof envFor>): Promise<void> {
   const client = redis.adopt(new Redis(env.REDIS_URL), (opened) => opened.disconnect());
   const waiting = keysOf(env.QUEUE_PREFIX).unsynced("bulk");
   await waitFor(async () => (await client.zcard(waiting)) === 300, { what: "300 entries wait" });
-  // Each look starts a process.
   await waitFor(async () => (await reconcile(env, ["--list"])).out.includes("300 of 400"), {
     what: "the plan is noted as far",
   });
