@@ -90,6 +90,12 @@ const UNITS_MS: Readonly<Record<string, number>> = {
 };
 const MOST_HOURS = 8760;
 
+/** @returns NaN where it is no time. */
+export function pullEveryMs(text: string): number {
+  const [, count, unit = ""] = /^(\d{1,6}) ?(s|min|m|h)$/.exec(text.trim()) ?? [];
+  return Number(count) * (UNITS_MS[unit] ?? Number.NaN);
+}
+
 const DATE = z.iso.datetime({ offset: true }).or(z.iso.date());
 
 const variables = {
@@ -225,15 +231,12 @@ const variables = {
       error: "must list CRMs with commas between, as hubspot,pipedrive",
     })
     .optional(),
-  /** ms */
   PULL_EVERY: z
     .string()
-    .default("5 min")
-    .transform((text) => /^(\d{1,6}) ?(s|min|m|h)$/.exec(text.trim()))
-    .transform((found) => Number(found?.[1]) * (UNITS_MS[found?.[2] ?? ""] ?? Number.NaN))
-    .refine((ms) => ms >= 1000 && ms <= DAY_MS, {
+    .refine((text) => pullEveryMs(text) >= 1000 && pullEveryMs(text) <= DAY_MS, {
       error: "must be a time from 1 s to 24 h, as 30 s, 5 min, 1 h",
-    }),
+    })
+    .default("5 min"),
   RECONCILE_DIR: z.string().optional(),
   RECONCILE_CRON: z
     .string()

@@ -3,7 +3,7 @@
  * CRM at a time.
  */
 import { randomUUID } from "node:crypto";
-import { proxyOf, settingOf } from "../src/config.ts";
+import { proxyOf, pullEveryMs, settingOf } from "../src/config.ts";
 import { createCrmApi, type CrmApi } from "../src/crm/api-client.ts";
 import type { CrmSource } from "../src/crm/connector.ts";
 import { politeApi } from "../src/crm/polite-api.ts";
@@ -44,7 +44,7 @@ export function startPulling(runtime: Runtime): Part | undefined {
   const polls = crms.map((crm) => {
     const lease = pulls.leaseOf(crm.name);
     return startPolling({
-      everyMs: Math.min(LOOK_MS, config.PULL_EVERY),
+      everyMs: LOOK_MS,
       async step(closing) {
         if (!(await isDue(runtime, crm.name)) || !(await lease.claim(owner))) return;
         const lost = new AbortController();
@@ -95,13 +95,14 @@ async function pullCrm(
 ): Promise<void> {
   const { clock, config, log, mapping, pulls, rarely } = runtime;
   const began = clock.now();
-  const until = performance.now() + config.PULL_EVERY;
+  const everyMs = pullEveryMs(config.PULL_EVERY);
+  const until = performance.now() + everyMs;
   let state: PullState = {
     objects: {},
     since: began,
     nextAt: 0,
     ...(await pulls.state(crm.name)),
-    everyMs: config.PULL_EVERY,
+    everyMs,
   };
   const keep = async (next: Partial<PullState>) => {
     signal.throwIfAborted();
@@ -127,13 +128,13 @@ async function pullCrm(
     const { failure: _, ...well } = state;
     state = well;
     const isAll = ends.every((end) => end !== "listing" && end !== "cursor_lost");
-    await keep({ at: began, nextAt: isAll ? began + config.PULL_EVERY : 0 });
+    await keep({ at: began, nextAt: isAll ? began + everyMs : 0 });
   } catch (error) {
     if (!(error instanceof PullFailed) || signal.aborted) throw error;
     rarely.warn({ crm: crm.name, why: error.message }, "pull.not_answered", crm.name);
     await keep({
       failure: { since: state.failure?.since ?? began, why: error.message },
-      nextAt: clock.now() + Math.max(config.PULL_EVERY, error.pauseMs),
+      nextAt: clock.now() + Math.max(everyMs, error.pauseMs),
     });
   }
 }

@@ -76,6 +76,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   crmsyncdeadlettersexpiring: { ends: "No dead letter is about to be deleted." },
   crmsyncfieldsemptied: { ends: "No field is emptied unusually often any more." },
+  crmsyncpulloverdue: { ends: (crm) => `${crm} tells its changes again.`, lastsHours: 0.5 },
   crmsyncheldterminations: { ends: "No change is held any more." },
   crmsynctokenold: { ends: "The service token is younger than 80 days again." },
   crmsyncchangeslost: {
