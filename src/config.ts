@@ -198,6 +198,8 @@ const variables = {
   ESPOCRM_URL: baseUrl.optional(),
   PIPEDRIVE_API_URL: baseUrl.default("https://api.pipedrive.com"),
   TWENTY_API_URL: baseUrl.default("https://api.twenty.com"),
+  WEALTHBOX_API_URL: baseUrl.default("https://api.crmworkspace.com"),
+  REDTAIL_API_URL: baseUrl.default("https://crm.redtailtechnology.com"),
   LOG_CRM_CODES: z.literal("1", { error: "may only be 1" }).optional(),
   OTEL_EXPORTER_OTLP_ENDPOINT: httpUrl.optional(),
   OTEL_EXPORTER_OTLP_PROTOCOL: oneOf(["http/protobuf", "http/json"], "http/protobuf"),
@@ -277,6 +279,9 @@ const SECRETS = [
   "TWENTY_API_KEY",
   "ESPOCRM_WEBHOOK_SECRET",
   "ESPOCRM_API_KEY",
+  "WEALTHBOX_API_TOKEN",
+  "REDTAIL_API_KEY",
+  "REDTAIL_USER_KEY",
   "OTEL_EXPORTER_OTLP_HEADERS",
   "NOTIFY_URL",
   "NOTIFY_SECRET",
@@ -301,6 +306,7 @@ const RULES_OF: Partial<Record<SecretName, SecretRule>> = {
   PIPEDRIVE_API_TOKEN: secretRules.sent,
   TWENTY_API_KEY: secretRules.sent,
   ESPOCRM_API_KEY: secretRules.sent,
+  WEALTHBOX_API_TOKEN: secretRules.sent,
 };
 
 type Values = { [K in keyof typeof variables]: z.output<(typeof variables)[K]> };

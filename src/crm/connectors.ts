@@ -3,8 +3,10 @@ import { dynamics } from "./dynamics.ts";
 import { espocrm } from "./espocrm.ts";
 import { hubspot } from "./hubspot.ts";
 import { pipedrive } from "./pipedrive.ts";
+import { redtail } from "./redtail.ts";
 import { salesforce } from "./salesforce.ts";
 import { twenty } from "./twenty.ts";
+import { wealthbox } from "./wealthbox.ts";
 
 /** Every CRM whose webhooks crmsync accepts. */
 export const CONNECTORS: readonly CrmConnector[] = [
@@ -17,4 +19,4 @@ export const CONNECTORS: readonly CrmConnector[] = [
 ];
 
 /** Every CRM that can be listed; some of them can also be read and asked for changes. */
-export const CRMS: readonly CrmSource[] = [...CONNECTORS];
+export const CRMS: readonly CrmSource[] = [...CONNECTORS, wealthbox, redtail];

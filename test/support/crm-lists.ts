@@ -169,6 +169,23 @@ const timeAndId =
 const byKey = (keyOf: (record: Json) => string) => (one: Json, other: Json) =>
   keyOf(one) < keyOf(other) ? -1 : 1;
 
+/** Pages by their number, with the counts in `meta`. */
+function numberedPage(
+  all: readonly Json[],
+  page: number,
+  size: number,
+  total: { readonly name: string; readonly value: number | undefined },
+): ListAnswer {
+  const { records } = pageOf(all, (page - 1) * size, size);
+  const totals = { [total.name]: total.value ?? all.length };
+  const meta = { current_page: page, total_pages: Math.ceil(all.length / size), ...totals };
+  return ok({ contacts: records, meta });
+}
+
+const isSinceTime = (value: unknown, since: string | null): boolean =>
+  since === null || !(Date.parse(String(value)) < Date.parse(since));
+const byId = (one: Json, other: Json): number => Number(one["id"]) - Number(other["id"]);
+
 /** A filter that names deletedAt brings what is in the bin; a cursor is the order and id of a record. */
 function changedInTwenty(
   query: URLSearchParams,
@@ -385,6 +402,47 @@ export const LISTS: Readonly<Record<string, AnswerList>> = {
     const page = pageOf(all, Number(query.get("cursor")?.slice(1) ?? 0), size);
     const next = page.next === undefined ? null : (lies.next ?? `c${page.next}`);
     return ok({ success: true, data: page.records, additional_data: { next_cursor: next } });
+  },
+
+  /** The time of a deletion is not shown. */
+  wealthbox({ path, query }, { records, pageSize, lies }) {
+    const all = records.get("contacts");
+    const [, id] = /^\/v1\/contacts(?:\/(\d+))?$/.exec(path) ?? [];
+    if (all === undefined || !path.startsWith("/v1/contacts")) return undefined;
+    if (id !== undefined) {
+      const one = all.find((record) => String(record["id"]) === id);
+      return one === undefined ? { status: 404, body: { error: "Not found" } } : ok(one);
+    }
+    const isDeleted = query.get("deleted") === "true";
+    const since = query.get("updated_since");
+    const found = all
+      .filter(({ deleted_at: deletedAt }) => (deletedAt !== undefined) === isDeleted)
+      .filter((one) => isSinceTime(one["updated_at"], since))
+      .filter((one) => isSinceTime(one["deleted_at"], query.get("deleted_since")))
+      .map(({ deleted_at: _, ...record }) => record);
+    // The order of creation is the one that does not move.
+    const isStable = query.get("order") === "created";
+    const sorted = isStable ? found.toSorted(byId) : found.toSorted(byKey(timeAndId("updated_at")));
+    const size = Math.min(pageSize, Number(query.get("per_page")), 100);
+    const total = { name: "total_count", value: lies.total };
+    return numberedPage(sorted, Number(query.get("page")), size, total);
+  },
+
+  redtail({ path, query, headers }, { records, pageSize, lies }) {
+    const all = records.get("contacts");
+    const [, what, id] = /^\/api\/public\/v1\/contacts(\/search|\/(\d+))?$/.exec(path) ?? [];
+    if (all === undefined || !path.startsWith("/api/public/v1/contacts")) return undefined;
+    if (id !== undefined) {
+      const contact = all.find((one) => String(one["id"]) === id);
+      const body = { message: "Contact not found" };
+      return contact === undefined ? { status: 404, body } : ok({ contact });
+    }
+    if (headers["include"] !== "addresses,phones,emails") return { status: 422, body: {} };
+    const since = what === "/search" ? query.get("updated_since") : null;
+    const found = all.filter((one) => isSinceTime(one["updated_at"], since)).toSorted(byId);
+    const size = Math.min(pageSize, Number(headers["pagesize"]));
+    const total = { name: "total_records", value: lies.total };
+    return numberedPage(found, Number(query.get("page")), size, total);
   },
 
   /** Answers with at most 200 fields; `fields` names others, a relation by its own name. */

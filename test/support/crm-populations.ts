@@ -1,5 +1,5 @@
 /** CRMs with a few records of two objects each, in the form in which their APIs list them. */
-import { CRM_APIS, LIST_ONLY_APIS, type CrmAccess } from "./crm-stand-ins.ts";
+import { CRM_APIS, LIST_ONLY_APIS, PULL_ONLY_APIS, type CrmAccess } from "./crm-stand-ins.ts";
 import { fixture } from "./fixtures.ts";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -9,8 +9,8 @@ interface Population {
   /** The object as events name it, and as the API's addresses name its list. */
   readonly object: string;
   readonly list: string;
-  /** Of the second object. */
-  readonly other: string;
+  /** Of the second object, if the CRM has one. */
+  readonly other: string | undefined;
   readonly otherList: string;
   readonly idOf: (n: number) => string;
   /** Record `n` as the API lists it. */
@@ -23,7 +23,9 @@ interface Population {
 }
 
 const crmOf = (name: string): CrmAccess => {
-  const found = [...CRM_APIS, ...LIST_ONLY_APIS].find((one) => one.name === name);
+  const found = [...CRM_APIS, ...LIST_ONLY_APIS, ...PULL_ONLY_APIS].find(
+    (one) => one.name === name,
+  );
   if (found === undefined) throw new Error(`no stand-in for ${name}`);
   return found;
 };
@@ -37,6 +39,8 @@ const ACCOUNT = fixture("salesforce/records/account-001Qk00000XyZ34IAB.json") as
 const DYNAMICS = fixture("dynamics/records/contact-5f2d9c11.json") as Json;
 const ESPOCRM = (fixture("espocrm/01-Contact.create.json") as Json[])[0] ?? {};
 const PERSON = (fixture("pipedrive/01-person-create.json") as { data: Json }).data;
+const WEALTHBOX = fixture("wealthbox/person.json") as Json;
+const REDTAIL = fixture("redtail/individual.json") as Json;
 const TWENTY = (fixture("twenty/01-person.created.json") as { record: Json }).record;
 
 /** The values of the person's custom fields as the API has them, without their types. */
@@ -126,18 +130,43 @@ export const POPULATIONS: readonly Population[] = [
     otherListed: (n) => ({ id: uuid(n + 5000), name: `Firma ${n}` }),
     extra: 2,
   },
+  {
+    crm: crmOf("wealthbox"),
+    object: "contact",
+    list: "contacts",
+    other: undefined,
+    otherList: "",
+    idOf: (n) => String(7_214_300 + n),
+    listed: (n) => ({ ...WEALTHBOX, id: 7_214_300 + n }),
+    sent: (n) => ({ ...WEALTHBOX, id: 7_214_300 + n }),
+    otherListed: () => ({}),
+    extra: 0,
+  },
+  {
+    crm: crmOf("redtail"),
+    object: "contact",
+    list: "contacts",
+    other: undefined,
+    otherList: "",
+    idOf: (n) => String(3090 + n),
+    listed: (n) => ({ ...REDTAIL, id: 3090 + n }),
+    sent: (n) => ({ ...REDTAIL, id: 3090 + n }),
+    otherListed: () => ({}),
+    extra: 0,
+  },
 ];
 
 /** Fills a stand-in's list; the fields of Pipedrive are in it, too. */
 export function populate(
   records: Map<string, Json[]>,
-  { crm, list, listed, otherList, otherListed }: Population,
+  { crm, list, listed, other, otherList, otherListed }: Population,
   [many, few]: readonly [number, number],
 ): void {
   records.set(
     list,
     Array.from({ length: many }, (_, n) => listed(n)),
   );
+  if (other === undefined) return;
   records.set(
     otherList,
     Array.from({ length: few }, (_, n) => otherListed(n)),

@@ -141,6 +141,24 @@ export const LIST_ONLY_APIS: readonly CrmAccess[] = [
   },
 ];
 
+/** APIs of CRMs without webhooks. */
+export const PULL_ONLY_APIS: readonly CrmAccess[] = [
+  {
+    name: "wealthbox",
+    settings: (url) => ({ WEALTHBOX_API_URL: url }),
+    secrets: { WEALTHBOX_API_TOKEN: "wealthbox-token" },
+    header: ["access_token", () => "wealthbox-token"],
+    unauthorized: '{"error":"Unauthorized"}',
+  },
+  {
+    name: "redtail",
+    settings: (url) => ({ REDTAIL_API_URL: url }),
+    secrets: { REDTAIL_API_KEY: "redtail-key", REDTAIL_USER_KEY: "user-key" },
+    header: ["authorization", () => `Userkeyauth ${btoa("redtail-key:user-key")}`],
+    unauthorized: '{"message":"Authorization header missing"}',
+  },
+];
+
 export interface Fault {
   /** `silence` never responds, `reset` breaks the connection. */
   readonly status: number | "silence" | "reset";

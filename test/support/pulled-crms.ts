@@ -1,6 +1,7 @@
 /** CRMs whose records change, as their APIs show it to somebody who asks for changes. */
 import { createCrmApi } from "../../src/crm/api-client.ts";
 import type { ChangesPage, ObjectChanges, PulledChange } from "../../src/crm/change-puller.ts";
+import type { FetchedRecord } from "../../src/crm/record-reader.ts";
 import { CRMS } from "../../src/crm/connectors.ts";
 import { POPULATIONS } from "./crm-populations.ts";
 import { standInFor, type Fault, type StandIn } from "./crm-stand-ins.ts";
@@ -44,6 +45,19 @@ const TIMES: Readonly<Record<string, Times>> = {
     isUndated: true,
     refusal: { status: 400 },
   },
+  wealthbox: {
+    changed: "updated_at",
+    write: wholeMinutes,
+    deleted: (time) => ({ deleted_at: time }),
+    fields: ["first_name"],
+    isUndated: true,
+    refusal: { status: 422, body: '{"error":"…"}' },
+  },
+  redtail: {
+    changed: "updated_at",
+    fields: ["first_name"],
+    refusal: { status: 422, body: '{"message":"…"}' },
+  },
   twenty: {
     changed: "updatedAt",
     // Twenty's bin need not count as a change.
@@ -53,6 +67,13 @@ const TIMES: Readonly<Record<string, Times>> = {
     refusal: { status: 400, body: '{"statusCode":400,"error":"BadRequestException"}' },
   },
 };
+
+/** 2026-11-16 04:05 AM +0000 */
+function wholeMinutes(time: string): string {
+  const hour = Number(time.slice(11, 13));
+  const shown = String(hour % 12 === 0 ? 12 : hour % 12).padStart(2, "0");
+  return `${time.slice(0, 10)} ${shown}:${time.slice(14, 16)} ${hour < 12 ? "AM" : "PM"} +0000`;
+}
 
 export const PULLED_CRMS = POPULATIONS.flatMap((population) => {
   const times = TIMES[population.crm.name];
@@ -77,6 +98,7 @@ export interface OpenPull extends AsyncDisposable {
   /** @param meanwhile runs after page `n`, from 1, if others follow. */
   pull(cursor: string, now: number, meanwhile?: (n: number) => void): Promise<Pulled>;
   page(cursor: string, now: number): ReturnType<ObjectChanges["page"]>;
+  read(id: string): Promise<FetchedRecord>;
 }
 
 const NO_PROXY = { httpProxy: undefined, httpsProxy: undefined, noProxy: undefined };
@@ -89,7 +111,7 @@ export async function openPull(crm: PulledCrm, first?: Json): Promise<OpenPull> 
   const standIn = await standInFor(crm.crm);
   const api = createCrmApi({ timeoutMs: 20_000, proxy: NO_PROXY });
   const settings: Record<string, string> = { ...crm.crm.settings(standIn.url), ...crm.crm.secrets };
-  const puller = CRMS.find(({ name }) => name === crm.name)?.puller;
+  const { puller, reader } = CRMS.find(({ name }) => name === crm.name) ?? {};
   const { records } = standIn.list;
   records.set(crm.list, first === undefined ? [] : [first]);
   if (crm.name === "pipedrive") {
@@ -120,6 +142,11 @@ export async function openPull(crm: PulledCrm, first?: Json): Promise<OpenPull> 
       return crm.shown?.(record) ?? record;
     },
     page: (cursor, now) => changes.page(cursor, now),
+    async read(id) {
+      const found = await reader?.fetchRecord({ ...api, setting }, crm.object, id, new Set());
+      if (found === undefined) throw new Error(`${crm.name} has no reader`);
+      return found;
+    },
     async pull(cursor, now, meanwhile) {
       const found: PulledChange[] = [];
       let page: ChangesPage = { kind: "page", changes: [], cursor, hasMore: true };

@@ -10,7 +10,15 @@ export const OPERATIONS = ["created", "updated", "deleted", "restored"] as const
 export type Operation = (typeof OPERATIONS)[number];
 
 /** CRMs from whose API a record can be fetched: the connectors that have a reader. */
-export const FETCH_FROM = ["dynamics", "espocrm", "hubspot", "pipedrive", "salesforce"] as const;
+export const FETCH_FROM = [
+  "dynamics",
+  "espocrm",
+  "hubspot",
+  "pipedrive",
+  "redtail",
+  "salesforce",
+  "wealthbox",
+] as const;
 
 const expression = z
   .string()

@@ -1,5 +1,7 @@
 /** What each CRM says has changed, over real HTTP, from stand-ins of their APIs. */
 import { describe, expect, test } from "vitest";
+import type { PullApi } from "../../../src/crm/change-puller.ts";
+import { CRMS } from "../../../src/crm/connectors.ts";
 import { openPull, PULLED_CRMS, type OpenPull } from "../../support/pulled-crms.ts";
 
 const NOW = Date.parse("2026-11-21T08:00:00Z");
@@ -201,4 +203,59 @@ test("Twenty: asks for the fields that are read, and for the times", async () =>
   expect(Object.keys(changes[1]?.record ?? {}).toSorted()).toEqual(
     ["city", "deletedAt", "id", "name", "updatedAt"].toSorted(),
   );
+});
+
+test.for(["wealthbox", "redtail"])(
+  "%s: pages that move when a record leaves the list",
+  async (name) => {
+    const crm = crmOf(name);
+    await using opened = await openPull(crm);
+    const cursor = await begin(opened);
+    for (const n of [1, 2, 3, 4, 5, 6, 7]) opened.set(n, at(60 * n));
+    const pulled = await opened.pull(cursor, NOW + 600_000, (page) => {
+      if (page === 2) for (const n of [1, 2, 3]) opened.delete(n, at(500));
+    });
+    const found = new Set(pulled.changes.map(({ id }) => id));
+    expect([...found].toSorted()).toEqual([1, 2, 3, 4, 5, 6, 7].map(crm.idOf));
+  },
+);
+
+test("Redtail: a record that says that it is deleted is a deletion, and none of the list", async () => {
+  const crm = crmOf("redtail");
+  await using opened = await openPull(crm);
+  const cursor = await begin(opened);
+  opened.set(1, at(1), { deleted: true });
+  opened.set(2, at(2));
+  const { changes } = await opened.pull(cursor, NOW + 60_000);
+  expect(changes.map(({ id, record }) => [id, record !== undefined])).toEqual([
+    [crm.idOf(1), false],
+    [crm.idOf(2), true],
+  ]);
+  const page = await opened.changes.ids?.(undefined);
+  expect(page).toMatchObject({ kind: "page", ids: [crm.idOf(2)] });
+  const read = async (n: number) => opened.read(crm.idOf(n));
+  expect((await read(1)).kind).toBe("missing");
+  expect(await read(2)).toMatchObject({ kind: "found", modifiedAt: at(2) });
+  expect((await read(3)).kind).toBe("missing");
+  opened.standIn.faults.push({ status: 404, body: "{}" });
+  expect((await read(3)).kind).toBe("client_error");
+});
+
+test.for(["wealthbox", "redtail"])("%s has contacts only", async (name) => {
+  const source = CRMS.find((one) => one.name === name);
+  const api = {} as PullApi;
+  expect((await source?.puller?.open(api, "task", new Set()))?.kind).toBe("not_found");
+  expect((await source?.lister.open(api, "task", new Set()))?.kind).toBe("not_found");
+});
+
+test("Wealthbox: reads a contact; that it has none is not believed", async () => {
+  const crm = crmOf("wealthbox");
+  await using opened = await openPull(crm);
+  opened.set(1, at(1));
+  expect(await opened.read(crm.idOf(1))).toEqual({
+    kind: "found",
+    record: opened.expected(1, at(1)),
+    modifiedAt: undefined,
+  });
+  expect((await opened.read(crm.idOf(2))).kind).toBe("client_error");
 });

@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, test } from "vitest";
+import { CRMS } from "../../../src/crm/connectors.ts";
 import { checkDeletions } from "../../../src/mapping/check-deletions.ts";
 import { loadMapping, mappingFileOf, presetNames } from "../../../src/mapping/load-mapping.ts";
 import { examineMappingFile, mappingText } from "../../../src/mapping/read-mapping-file.ts";
@@ -144,6 +145,52 @@ const CASES = [
     payload: { type: "Company", countryOfResidence: "PL", postalCode: "31-147" },
     warnings: [],
   },
+  {
+    preset: "wealthbox",
+    object: "contact",
+    record: fixture("wealthbox/person.json"),
+    payload: {
+      type: "Person",
+      lastName: "Osei-Lindqvist",
+      birthDate: "1979-03-08",
+      address: "18 Exchange Street, Apt 5",
+      countryOfResidence: "US",
+      phoneNumber: "+12075550142",
+      maritalStatus: "Partnership",
+      relationshipStatus: "Client",
+    },
+    warnings: [],
+  },
+  {
+    preset: "wealthbox",
+    object: "contact",
+    record: fixture("wealthbox/household.json"),
+    payload: { type: "Household", name: "Osei-Lindqvist", relationshipStatus: "Prospect" },
+    warnings: [],
+  },
+  {
+    preset: "redtail",
+    object: "contact",
+    record: fixture("redtail/individual.json"),
+    payload: {
+      type: "Person",
+      firstName: "Idris",
+      birthDate: "1968-09-27",
+      address: "402 Alder Row, Suite 9",
+      postalCode: "95814",
+      phoneNumber: "+19165550188",
+      email: "idris@alder.example",
+      maritalStatus: "Married",
+    },
+    warnings: [],
+  },
+  {
+    preset: "redtail",
+    object: "contact",
+    record: fixture("redtail/business.json"),
+    payload: { type: "Company", name: "Alder Row Dental LLC", relationshipStatus: "Prospect" },
+    warnings: [],
+  },
 ] as const;
 
 test.for(CASES)("$preset: $object", async ({ preset, object, record, payload, warnings }) => {
@@ -213,9 +260,7 @@ describe("for any record, the payload is one that the service accepts", () => {
 });
 
 test("there is a preset for each CRM, and a generic one", () => {
-  expect(presetNames().toSorted()).toEqual(
-    ["dynamics", "espocrm", "generic", "hubspot", "pipedrive", "salesforce", "twenty"].toSorted(),
-  );
+  expect(presetNames().toSorted()).toEqual([...CRMS.map(({ name }) => name), "generic"].toSorted());
 });
 
 test.for(presetNames())("`mapping check` finds nothing in %s", async (name) => {

@@ -1,0 +1,95 @@
+/** Wealthbox: contacts, which are persons, households, organizations and trusts. It has no webhooks. */
+import { changesByTime, type PulledChange, type TimedPage } from "./change-puller.ts";
+import type { CrmSource } from "./connector.ts";
+import { timeOf } from "./json-value.ts";
+import { pageNumberOf, toNumberedPage } from "./numbered-pages.ts";
+import { NO_LIST, type ListedPage, type NotListed } from "./record-lister.ts";
+import { addressOf, toFetchedRecord, type NotFound, type RecordApi } from "./record-reader.ts";
+
+const NEEDS = ["WEALTHBOX_API_URL", "WEALTHBOX_API_TOKEN"];
+
+/** The only object. */
+const CONTACT = "contact";
+
+const UNKNOWN: NotFound = { kind: "not_found", status: 404, body: undefined };
+
+/** Begins the place of a page of deletions. */
+const DELETED = "deleted:";
+
+export const wealthbox: CrmSource = {
+  name: "wealthbox",
+
+  reader: {
+    needs: NEEDS,
+    async fetchRecord(api, _object, recordId) {
+      const url = addressOf(api.setting("WEALTHBOX_API_URL"), "/v1/contacts", recordId);
+      // Without `modifiedAt`: Wealthbox's times have whole minutes.
+      return toFetchedRecord(await api.get(url, headersOf(api)), { recordId, id: "id" });
+    },
+  },
+
+  lister: {
+    needs: NEEDS,
+    // Wealthbox allows 300 requests in five minutes.
+    pauseMs: 1500,
+    open: async (api, object) =>
+      object === CONTACT ? { kind: "listing", page: (place) => listPage(api, {}, place) } : UNKNOWN,
+  },
+
+  puller: {
+    open: async (api, object) =>
+      object === CONTACT
+        ? changesByTime((since, next) =>
+            next?.startsWith(DELETED) === true
+              ? deletedSince(api, since, next.slice(DELETED.length) || undefined)
+              : changedSince(api, since, next),
+          )
+        : UNKNOWN,
+  },
+};
+
+const headersOf = (api: RecordApi) => ({ ACCESS_TOKEN: api.setting("WEALTHBOX_API_TOKEN") });
+
+/** By creation: sorted by change, records would move to other pages. */
+async function listPage(
+  api: RecordApi,
+  more: Readonly<Record<string, string>>,
+  place: string | undefined,
+): Promise<ListedPage | NotListed> {
+  const page = String(pageNumberOf(place));
+  const query = new URLSearchParams({ ...more, order: "created", per_page: "100", page });
+  const url = `${addressOf(api.setting("WEALTHBOX_API_URL"), "/v1/contacts")}?${query.toString()}`;
+  const result = await api.get(url, headersOf(api));
+  return toNumberedPage(result, { list: "contacts", total: "total_count" }, place);
+}
+
+async function changedSince(
+  api: RecordApi,
+  since: string,
+  place: string | undefined,
+): Promise<TimedPage | NotListed> {
+  const page = await listPage(api, { updated_since: toSeconds(since) }, place);
+  if (page.kind !== "page") return page;
+  const changes: (PulledChange & { readonly askedBy: string })[] = [];
+  for (const { id, record } of page.records) {
+    const askedBy = timeOf(record["updated_at"]);
+    if (askedBy === undefined) return NO_LIST;
+    // A time of whole minutes may be older than a listing that has the record as it was before.
+    changes.push({ id, record, at: undefined, askedBy });
+  }
+  return { kind: "page", changes, next: page.next ?? DELETED };
+}
+
+async function deletedSince(
+  api: RecordApi,
+  since: string,
+  place: string | undefined,
+): Promise<TimedPage | NotListed> {
+  const asked = { deleted: "true", deleted_since: toSeconds(since) };
+  const page = await listPage(api, asked, place);
+  if (page.kind !== "page") return page;
+  const changes = page.records.map(({ id }) => ({ id, at: undefined }));
+  return { kind: "page", changes, next: page.next && DELETED + page.next };
+}
+
+const toSeconds = (time: string): string => `${time.slice(0, 19)}Z`;
