@@ -18,6 +18,7 @@ import { DATE_FORMAT } from "./normalise/date.ts";
 import { normalise } from "./normalise/normalise.ts";
 import type { Mistake, Path } from "./mistake.ts";
 import { variantsOf } from "./variants-of.ts";
+import { checkPulls } from "./pull/check.ts";
 import { checkWebhooks } from "./webhooks/check.ts";
 
 export function checkMappingFile(file: MappingFile): Mistake[] {
@@ -45,7 +46,11 @@ export function checkMappingFile(file: MappingFile): Mistake[] {
     mistakes.push(...checkObject(rule, path, file), ...checkLeaving(rule, path, file));
   }
   const objects = [...new Set(file.objects.flatMap(({ object }) => object))];
-  mistakes.push(...checkKeptFields(file), ...checkWebhooks(file.webhooks ?? {}, objects));
+  mistakes.push(
+    ...checkKeptFields(file),
+    ...checkWebhooks(file.webhooks ?? {}, objects),
+    ...checkPulls(file.pull ?? {}, objects),
+  );
   return mistakes;
 }
 

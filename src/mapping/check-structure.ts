@@ -75,6 +75,7 @@ function correct(root: unknown, path: Path): boolean {
   const block = at(root, parent);
   if (section === "tables") return path.length > 1 && replace(block, key, {});
   if (section === "webhooks" && path.length > 1) return correctWebhook(root, path);
+  if (section === "pull" && path.length > 1) return replace(at(root, ["pull"]), path[1], undefined);
   if (section !== "objects") return replace(root, section, STAND_INS[String(section)]);
   if (path.length < 3) return false;
   if (typeof key === "number") return correct(root, parent);

@@ -14,6 +14,7 @@ import {
   type Mapping,
   type MappingResult,
 } from "./mapping.ts";
+import type { PullSource } from "./pull/rule.ts";
 import { translateBody } from "./webhooks/translate-body.ts";
 import type {
   MappingWebhook,
@@ -42,6 +43,7 @@ export class IsolatedMapping implements Mapping {
   keeps: Keeps = NO_KEEPS;
   whens: readonly WhenRule[] = [];
   webhooks: readonly MappingWebhook[] = [];
+  pulls: readonly PullSource[] = [];
   readonly #file: string;
   /** The mapping file as it was at first: threads that start later map by the same rules. */
   #text: string | undefined;
@@ -135,13 +137,14 @@ export class IsolatedMapping implements Mapping {
       });
       if (this.#closed) return await thread.close(new Error("the mapping is closed"));
       this.#threads.add(thread);
-      const { keeps, objects, reads, sources = [], text, webhooks, whens } = thread.ready;
+      const { keeps, objects, reads, pulls, sources = [], text, webhooks, whens } = thread.ready;
       this.#text = text;
       this.keeps = keeps;
       this.whens = whens;
       this.objects = objects;
       this.reads = new Set(reads);
       this.sources = sources;
+      this.pulls = pulls;
       this.webhooks = webhooks.map((about) => ({
         ...about,
         translate: (content) => this.#translate(about, content),

@@ -9,6 +9,7 @@ import type {
   MapOptions,
   MappingResult,
 } from "./mapping.ts";
+import type { PullSource } from "./pull/rule.ts";
 import {
   WEBHOOK_EXPRESSIONS,
   type ChunkRequest,
@@ -58,6 +59,7 @@ export type MapWorkerMessage =
       readonly keeps: Keeps;
       readonly whens: readonly WhenRule[];
       readonly webhooks: readonly WebhookAbout[];
+      readonly pulls: readonly PullSource[];
     }
   | { readonly kind: "unusable"; readonly problems: readonly string[] }
   | { readonly kind: "result"; readonly result: MappingResult }

@@ -26,6 +26,7 @@ import { MODULE, whensIn } from "./read-whens.ts";
 import type { WhenRule } from "./whens.ts";
 import type { MapRecord } from "./map-module.ts";
 import { mapByModule } from "./map-by-module.ts";
+import { pullSources, type PullSource } from "./pull/rule.ts";
 import { compileWebhooks, type CompiledWebhook } from "./webhooks/compile.ts";
 import { translateChunk } from "./webhooks/translate-chunk.ts";
 
@@ -40,6 +41,7 @@ interface Loaded {
   readonly keeps: Keeps;
   readonly whens: readonly WhenRule[];
   readonly webhooks: ReadonlyMap<string, CompiledWebhook>;
+  readonly pulls: readonly PullSource[];
 }
 
 async function load({ file, text: known }: MapWorkerData): Promise<Loaded> {
@@ -67,21 +69,24 @@ async function load({ file, text: known }: MapWorkerData): Promise<Loaded> {
       keeps: keepsOfModule(module, file),
       whens: [],
       webhooks: new Map(),
+      pulls: [],
     };
   }
   const text = known ?? mappingText(file);
   const parsed = readMappingFile(text, file);
   const compiled = compileMapping(parsed);
+  const objects = [...new Set(parsed.objects.flatMap(({ object }) => object))];
   return {
     run: ({ event, record, options }, lists, watch) =>
       mapRecord(compiled, event, record, { ...options, lists }, watch),
     text,
-    objects: [...new Set(parsed.objects.flatMap(({ object }) => object))],
+    objects,
     reads: [...compiled.names],
     sources: compiled.sources,
     keeps: keepsOfFile(parsed),
     whens: whensIn(parsed, text),
     webhooks: compileWebhooks(parsed),
+    pulls: pullSources(parsed.pull, objects),
   };
 }
 

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { summaryOf } from "./describe-field.ts";
 import { FIELD_NAMES, FORMS } from "./fields.ts";
+import { pullRules } from "./pull/rule.ts";
 import { webhookRules } from "./webhooks/rule.ts";
 
 const expression = z
@@ -123,6 +124,11 @@ export const mappingFile = z.strictObject({
     .optional()
     .describe(
       "JSON that any tool may post to /webhooks/json/<name>: by name, who may post it and what it says.",
+    ),
+  pull: pullRules
+    .optional()
+    .describe(
+      "REST APIs that are asked for what has changed, for PULL_FROM: by name, how the API lists its records.",
     ),
 });
 

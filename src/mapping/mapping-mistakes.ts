@@ -6,6 +6,7 @@ import { FIELD_NAMES } from "./fields.ts";
 import { KEYS } from "./mapping-file.ts";
 import { nearest } from "./nearest.ts";
 import type { Mistake, Path } from "./mistake.ts";
+import { PULL_KEYS } from "./pull/rule.ts";
 import { allowedInWebhook, unknownWebhookKey } from "./webhooks/mistakes.ts";
 
 const QUOTES =
@@ -100,6 +101,11 @@ export function mistakesOf(issue: z.core.$ZodIssue, base: Path = []): Mistake[] 
 function allowedAt(path: Path): string {
   if (path[0] === "webhooks") return allowedInWebhook(path);
   const last = path.at(-1);
+  if (path[0] === "pull") {
+    return last === "paging"
+      ? "must be link, or a block such as { next: links.next }"
+      : "must be a path of names, or a block with from and is";
+  }
   if (path.length === 3 && last === "object") {
     return "must be the CRM's name of the object, or a list of names";
   }
@@ -134,4 +140,10 @@ export function meantKey(parent: Path, key: string): string | undefined {
 }
 
 const keysAt = (parent: Path): readonly string[] =>
-  parent.length === 0 ? KEYS.top : parent.includes("fields") ? KEYS.field : KEYS.rule;
+  parent[0] === "pull"
+    ? (PULL_KEYS[String(parent[2] ?? "pull")] ?? [])
+    : parent.length === 0
+      ? KEYS.top
+      : parent.includes("fields")
+        ? KEYS.field
+        : KEYS.rule;

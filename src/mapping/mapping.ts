@@ -3,6 +3,7 @@ import type { Mapped } from "../sync/mapped.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { FieldPath } from "./expression-tree.ts";
 import type { CrmRecord, EventContext } from "./map-module.ts";
+import type { PullSource } from "./pull/rule.ts";
 import type { MappingWebhook } from "./webhooks/webhook.ts";
 import type { WhenRule } from "./whens.ts";
 
@@ -81,6 +82,8 @@ export interface Mapping {
   readonly whens: readonly WhenRule[];
   /** Webhooks that any tool may post to, by the section `webhooks` of a mapping file. */
   readonly webhooks: readonly MappingWebhook[];
+  /** REST APIs that are asked for changes, by the section `pull` of a mapping file. */
+  readonly pulls?: readonly PullSource[];
   /** @param lists the tenant's; a value that they do not allow is left out, with a warning. */
   map(
     context: EventContext,

@@ -113,6 +113,7 @@ const RULES: Rules = {
       ...SYNC_TYPES,
       "src/event/depth.ts",
       "src/mapping/nearest.ts",
+      "src/mapping/pull/rule.ts",
       "src/event/salesforce-id.ts",
       "src/event/exact-json.ts",
       "src/service-spec/characters.ts",

@@ -1,0 +1,207 @@
+/** Pulls and lists any REST API that the section `pull` of the mapping file describes. */
+import {
+  changesByTime,
+  type ChangePuller,
+  type PulledChange,
+  type TimedPage,
+} from "./change-puller.ts";
+import type { PullSource } from "../mapping/pull/rule.ts";
+import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
+import { NO_LIST, sameOrigin, type NotListed, type RecordLister } from "./record-lister.ts";
+import type { ApiResult, NotFound, RecordApi } from "./record-reader.ts";
+
+type Texts = Readonly<Record<string, string>>;
+type Paging = PullSource["paging"];
+
+export interface RestPuller {
+  readonly puller: ChangePuller;
+  /** Its `needs` are variables that the mapping file names (Config.namedSecret). */
+  readonly lister: RecordLister;
+  /** Those of the mapping's objects that it has. */
+  readonly objects: readonly string[];
+  readonly pauseMs: number;
+}
+
+const PAUSE_MS = 250;
+
+/** The sources of a mapping's section `pull`, by the name that PULL_FROM has for them. */
+export function pullersOf(mapping: {
+  readonly pulls?: readonly PullSource[];
+}): ReadonlyMap<string, RestPuller> {
+  return new Map((mapping.pulls ?? []).map((source) => [source.name, pullerOf(source)]));
+}
+
+function pullerOf(source: PullSource): RestPuller {
+  const { pause: pauseMs = PAUSE_MS } = source;
+  const wordOf = (object: string) =>
+    Object.entries(source.objects).find(([own]) => own.toLowerCase() === object.toLowerCase())?.[1];
+  return {
+    puller: {
+      async open(api, object) {
+        const word = wordOf(object);
+        if (word === undefined) return NO_OBJECT;
+        return changesByTime((since, next) => ask(api, source, { word, since, next }));
+      },
+    },
+    lister: {
+      needs: variablesOf(source),
+      pauseMs,
+      async open(api, object) {
+        const word = wordOf(object);
+        if (word === undefined) return NO_OBJECT;
+        return {
+          kind: "listing",
+          async page(next) {
+            const page = await ask(api, source, { word, since: EVER, next });
+            if (page.kind !== "page") return page;
+            const records = page.changes.flatMap(({ id, record }) =>
+              record === undefined ? [] : [{ id, record }],
+            );
+            return { kind: "page", records, next: page.next, total: undefined };
+          },
+        };
+      },
+    },
+    objects: Object.keys(source.objects),
+    pauseMs,
+  };
+}
+
+const NO_OBJECT: NotFound = { kind: "not_found", status: 404, body: undefined };
+const EVER = new Date(0).toISOString();
+
+const variablesOf = ({ headers = {} }: PullSource): string[] => {
+  const found = Object.values(headers)
+    .join(" ")
+    .matchAll(/\{([A-Z][A-Z0-9_]*)\}/g);
+  return [...new Set([...found].map(([, name = ""]) => name))];
+};
+
+interface Question {
+  readonly word: string;
+  readonly since: string;
+  /** The place of the page, as the answer before has told it. */
+  readonly next: string | undefined;
+}
+
+async function ask(
+  api: RecordApi,
+  source: PullSource,
+  question: Question,
+): Promise<TimedPage | NotListed> {
+  const places = { object: question.word, since: sinceOf(source, question.since) };
+  const secrets = Object.fromEntries(variablesOf(source).map((name) => [name, api.setting(name)]));
+  const headers = Object.entries(source.headers ?? {}).map(
+    ([name, text]) => [name, fill(text, { ...secrets, ...places })] as const,
+  );
+  const first = fill(source.url, places, encodeURIComponent);
+  const url = addressOf(source.paging, first, question.next);
+  const result = await api.get(url, Object.fromEntries(headers));
+  if (result.kind !== "found") return result;
+  // A list that is a whole answer comes as { list }.
+  const list = valueAt(result.body, source.records ?? "list");
+  if (!Array.isArray(list)) return NO_LIST;
+  const changes: PulledChange[] = [];
+  for (const item of list as unknown[]) {
+    const change = isObject(item) ? changeOf(source, item) : undefined;
+    if (change === undefined) return notUsable(source);
+    changes.push(change);
+  }
+  const next = nextOf(source.paging, url, result, question.next, changes);
+  return typeof next === "object" ? next : { kind: "page", changes, next };
+}
+
+/** @param since ISO 8601 in UTC with milliseconds. */
+const sinceOf = ({ since: form = "iso" }: PullSource, since: string): string =>
+  ({
+    iso: since,
+    "iso-seconds": `${since.slice(0, 19)}Z`,
+    date: since.slice(0, 10),
+    seconds: String(Math.floor(Date.parse(since) / 1000)),
+    milliseconds: String(Date.parse(since)),
+  })[form];
+
+const fill = (text: string, places: Texts, written = (value: string) => value): string =>
+  text.replace(/\{(\w+)\}/g, (_place, name: string) => written(places[name] ?? ""));
+
+function addressOf(paging: Paging, first: string, next: string | undefined): string {
+  if (paging === undefined || next === undefined) return first;
+  if (paging === "link" || paging.next !== undefined) return next;
+  const { page, parameter = page ?? "" } = paging;
+  const value = page === undefined ? next : next.slice(0, next.indexOf(":"));
+  const added = `${encodeURIComponent(parameter)}=${encodeURIComponent(value)}`;
+  return `${first}${first.includes("?") ? "&" : "?"}${added}`;
+}
+
+const valueAt = (value: unknown, path: string): unknown =>
+  path
+    .split(".")
+    .reduce<unknown>(
+      (found, name) => (isObject(found) && Object.hasOwn(found, name) ? found[name] : undefined),
+      value,
+    );
+
+/** Undefined: it has no usable id, or no time. */
+function changeOf(source: PullSource, item: Json): PulledChange | undefined {
+  const id = textOf(valueAt(item, source.id ?? "id"));
+  const at = timeOf(valueAt(item, source.time));
+  if (!/^\P{Cc}{1,255}$/u.test(id)) return undefined;
+  if (isDeleted(source, item)) return { id, at };
+  return at === undefined ? undefined : { id, record: item, at };
+}
+
+const notUsable = ({ id = "id", time }: PullSource): NotListed => ({
+  kind: "not_a_list",
+  reason: `a listed record has no usable ${id} or ${time}, where the mapping says that its id and time are`,
+});
+
+/** Words and zeros by which a record says that it is not deleted. */
+const NOT_DELETED = /^(?:[\s0:.TZ-]*|false|no|null|none|0000-.*|0001-01-01.*)$/i;
+
+function isDeleted({ deleted }: PullSource, item: Json): boolean {
+  if (deleted === undefined) return false;
+  const said = valueAt(item, typeof deleted === "string" ? deleted : deleted.from);
+  const text = typeof said === "boolean" ? String(said) : textOf(said);
+  return typeof deleted === "string"
+    ? !NOT_DELETED.test(text)
+    : deleted.is.some((one) => String(one) === text);
+}
+
+/** Where the next page is; undefined: this is the last one. */
+function nextOf(
+  paging: Paging,
+  url: string,
+  { body, headers }: Extract<ApiResult, { kind: "found" }>,
+  asked: string | undefined,
+  [first]: readonly PulledChange[],
+): string | undefined | NotListed {
+  if (paging === undefined) return undefined;
+  if (paging !== "link" && paging.page !== undefined) return numberOf(paging.page, asked, first);
+  const token = paging === "link" ? undefined : paging.token;
+  const found =
+    paging === "link"
+      ? /<([^>]+)>(?=[^,<]*;\s*rel="?next\b)/i.exec(String(headers?.["link"] ?? ""))?.[1]
+      : valueAt(body, token ?? paging.next ?? "");
+  if (found === undefined || found === null || found === "" || found === false) return undefined;
+  const text = textOf(found);
+  if (text === "") return NO_LIST;
+  const next = token === undefined ? sameOrigin(text, url, "/") : text;
+  return next === asked ? sameAgain("where the next page is") : next;
+}
+
+/** `2:<id of the first record of the page before>`: an API that does not know the parameter answers the same again. */
+function numberOf(
+  parameter: string,
+  asked: string | undefined,
+  begin: PulledChange | undefined,
+): string | undefined | NotListed {
+  if (begin === undefined) return undefined;
+  const [number = 1, ...before] = asked?.split(":") ?? [];
+  if (asked !== undefined && before.join(":") === begin.id) return sameAgain(parameter);
+  return `${Number(number) + 1}:${begin.id}`;
+}
+
+const sameAgain = (what: string): NotListed => ({
+  kind: "not_a_list",
+  reason: `the next page is the same again: is ${what} right in the section pull of the mapping?`,
+});

@@ -1,0 +1,79 @@
+/** The section `pull` of a mapping file: REST lists that are asked for what has changed. */
+import { z } from "zod";
+import { NAMES } from "../webhooks/verify-rule.ts";
+
+const text = z.string().min(1);
+const path = z.string().regex(NAMES, { error: "must be a path of names, such as data.items" });
+
+const paging = z.strictObject({
+  next: path.optional().describe("Where an answer has the address of the next page."),
+  token: path.optional().describe("Where an answer has the token of the next page."),
+  parameter: text.optional().describe("The parameter that takes the token."),
+  page: text.optional().describe("The parameter that takes the number of the page, from 1."),
+});
+
+const deleted = z.strictObject({
+  from: path.describe("Where a record says whether it is deleted."),
+  is: z.array(z.union([z.string(), z.number()])).describe("The values that say so."),
+});
+
+const pullRule = z.strictObject({
+  url: text.describe("The list's address; {since} is the cursor's time, {object} the object."),
+  objects: z
+    .record(z.string(), text)
+    .optional()
+    .describe("The mapping's objects that it has, each with the word for {object}."),
+  since: z
+    .enum(["iso", "iso-seconds", "date", "seconds", "milliseconds"])
+    .optional()
+    .describe("How {since} is written; by default iso: 2026-11-20T09:30:11.000Z."),
+  headers: z
+    .record(z.string(), z.string())
+    .optional()
+    .describe("Headers of each request; {VARIABLE} is the secret in that environment variable."),
+  records: path.optional().describe("Where an answer has its records; by default it is the list."),
+  id: path.optional().describe("Where a record has its id; by default id."),
+  time: path.describe("Where a record has the time of its last change, by which {since} asks."),
+  deleted: z
+    .union([path, deleted])
+    .optional()
+    .describe("Where a record says that it is deleted (true, or a time); or a block."),
+  paging: z
+    .union([z.literal("link"), paging])
+    .optional()
+    .describe("link (the header Link), or a block with next, token or page."),
+  pause: z.int().min(0).max(60_000).optional().describe("ms between requests; by default 250."),
+});
+
+/** Names are part of PULL_FROM, of keys and of the events' source. */
+const NAME = /^[a-z][a-z0-9-]{0,39}$/;
+
+export const pullRules = z.record(
+  z.string().regex(NAME, { error: "must consist of small letters, digits and hyphens" }),
+  pullRule,
+);
+
+export type PullRule = z.output<typeof pullRule>;
+
+/** The keys that are allowed in a source and in its blocks. */
+export const PULL_KEYS: Readonly<Record<string, readonly string[]>> = {
+  pull: Object.keys(pullRule.shape),
+  paging: Object.keys(paging.shape),
+  deleted: Object.keys(deleted.shape),
+};
+
+export interface PullSource extends PullRule {
+  readonly name: string;
+  readonly objects: Readonly<Record<string, string>>;
+}
+
+/** @param known the objects that the mapping has rules for: those of a source that names none. */
+export function pullSources(
+  pulls: Readonly<Record<string, PullRule>> = {},
+  known: readonly string[],
+): PullSource[] {
+  return Object.entries(pulls).map(([name, rule]) => {
+    const objects = rule.objects ?? Object.fromEntries(known.map((object) => [object, object]));
+    return { ...rule, name, objects };
+  });
+}
