@@ -1,16 +1,21 @@
 /** Chapter "pacing": the same loads under each pacing and order, in virtual time. */
+import type { Pace } from "../src/quota/pacing.ts";
 import {
   BURST_REQUESTS,
   BURST_WINDOW_MS,
   HOUR_MS,
   REQUESTS_PER_HOUR,
 } from "../src/service-spec/limits.ts";
-import type { Change } from "../src/simulate/change.ts";
-import { agesOf } from "../src/simulate/figures.ts";
-import { lowerBound } from "../src/simulate/lower-bound.ts";
-import { RankedOrder, type ServiceOrder, type Waiting } from "../src/simulate/service-order.ts";
-import { CRMSYNC, simulate, type Settings, type Strategy } from "../src/simulate/simulate.ts";
+import {
+  agesOf,
+  CRMSYNC,
+  simulate,
+  type Settings,
+  type Strategy,
+} from "../src/simulate/simulate.ts";
+import type { Change, Waiting } from "../src/simulate/waiting-records.ts";
 import { COMPARED, LOADS } from "./changes.ts";
+import { lowerBound } from "./lower-bound.ts";
 import { replay, type Figures } from "./replay.ts";
 import type { Table } from "./table.ts";
 
@@ -31,68 +36,38 @@ export interface NamedStrategy extends Strategy {
 
 /** The last one is what crmsync does. */
 export const STRATEGIES: readonly NamedStrategy[] = [
-  { name: "burst", pace: () => ({ intervalMs: 0, early: 0 }), order: ranked(byFirst) },
+  { name: "burst", pace: () => ({ intervalMs: 0, early: 0 }), ranks: ranked(byFirst) },
   {
     name: "even pace",
     pace: () => ({ intervalMs: HOUR_MS / REQUESTS_PER_HOUR, early: 0 }),
-    order: ranked(byFirst),
+    ranks: ranked(byFirst),
   },
-  { name: "auto, first changed first", pace: CRMSYNC.pace, order: ranked(byFirst) },
+  { name: "auto, first changed first", pace: noneEarly, ranks: ranked(byFirst) },
   {
     name: "auto, newest change first",
-    pace: CRMSYNC.pace,
-    order: ranked(({ newest }) => -newest),
+    pace: noneEarly,
+    ranks: ranked(({ newest }) => -newest),
   },
   {
     name: "auto, most changes first",
-    pace: CRMSYNC.pace,
-    order: ranked(({ changes }) => -changes.length),
-  },
-  {
-    name: "auto, largest sum of ages",
-    pace: CRMSYNC.pace,
-    order: () => new LargestSumOfAges(),
+    pace: noneEarly,
+    ranks: ranked(({ changes }) => -changes.length),
   },
   { name: "crmsync: age, usual gap, changes", ...CRMSYNC },
 ];
+
+/** crmsync's pace for other orders, whose ranks are no times: no turn is taken early. */
+function noneEarly(...asked: Parameters<Strategy["pace"]>): Pace {
+  const pace = CRMSYNC.pace(...asked);
+  return pace && { ...pace, early: 0 };
+}
 
 function byFirst({ first }: Waiting): number {
   return first;
 }
 
-function ranked(rank: (waiting: Waiting) => number): Strategy["order"] {
-  return () => new RankedOrder(rank);
-}
-
-/** The sums of two records grow at different rates, so none of them keeps its place. */
-class LargestSumOfAges implements ServiceOrder {
-  readonly #waiting = new Set<Waiting>();
-
-  get size(): number {
-    return this.#waiting.size;
-  }
-
-  add(entry: Waiting): void {
-    this.#waiting.add(entry);
-  }
-
-  changed(): void {}
-
-  remove(entry: Waiting): void {
-    this.#waiting.delete(entry);
-  }
-
-  first(now: number): Waiting | undefined {
-    let first: Waiting | undefined;
-    let largest = Number.NEGATIVE_INFINITY;
-    for (const entry of this.#waiting) {
-      const sum = entry.changes.length * now - entry.sum;
-      if (sum <= largest) continue;
-      largest = sum;
-      first = entry;
-    }
-    return first;
-  }
+function ranked(rank: (waiting: Waiting) => number): Strategy["ranks"] {
+  return () => rank;
 }
 
 export function figuresOf(changes: readonly Change[], strategy: Strategy): Figures {
@@ -124,7 +99,7 @@ function compare(): Table {
   return { title: `Pacing: strategies (${SEEDS.length} seeds, virtual time)`, rows };
 }
 
-/** The lower bound (src/simulate/lower-bound.ts) is that of the first seed. */
+/** The lower bound (bench/lower-bound.ts) is that of the first seed. */
 function measureAll(): Table {
   const rows = LOADS.map((load) => {
     const runs = SEEDS.map((seed) => figuresOf(load.changes(seed), CRMSYNC));

@@ -2,8 +2,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { HOUR_MS } from "../src/service-spec/limits.ts";
-import type { Change } from "../src/simulate/change.ts";
-import type { Ages } from "../src/simulate/figures.ts";
+import type { Change } from "../src/simulate/waiting-records.ts";
+import type { Ages } from "../src/simulate/simulate.ts";
 import { startFleet } from "./fleet.ts";
 import { RecordLine } from "./record-line.ts";
 import { startReceiver, strictest } from "./receiver.ts";

@@ -47,9 +47,8 @@ Sends nothing, and needs neither Redis nor the service. For example, would 2000 
 enough for the events of last month?
   crmsync simulate events.ndjson --per-hour 2000
 
-It uses the daemon's own pacing with the variables QUOTA_* and SYNC_CONCURRENCY. "at least" is what no
-schedule can beat, even one that knows the future. The lines may be in any order: an event arrives
-when it happened. A record is the crmCode of a payload, otherwise the subject. A state that differs
+It uses the daemon's own pacing with the variables QUOTA_* and SYNC_CONCURRENCY. The lines may be in
+any order: an event arrives when it happened. A record is the crmCode of a payload, otherwise the subject. A state that differs
 from the last one costs one request, a deletion without fields two; the first event of a record
 always costs one. With --kept-fields (the mapping says owned: false or fill: empty) each change
 costs two, except a creation (crm.record.created). Not simulated: the mapping, retries, dead letters, listing, value lists.

@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import { contentHashWith, eventKey } from "../event/event-key.ts";
 import type { CrmEvent } from "../event/crm-event.ts";
 import { fingerprintOf } from "../sync/fingerprint.ts";
-import type { Change } from "./change.ts";
+import type { Change } from "./waiting-records.ts";
 
 /** A change whose state lacks the fields that came before it, if it brings none itself. */
 interface LoadedChange extends Required<Change> {

@@ -1,6 +1,5 @@
 /** The report of a simulation for people. */
 import { counted } from "../ops/counted.ts";
-import { sparkline } from "./chart.ts";
 import { LANES } from "../event/lane.ts";
 import type { Freshness, Report } from "./report.ts";
 
@@ -18,7 +17,6 @@ export function reportLines(report: Report): string[] {
     "",
     `${"age".padEnd(LABEL_WIDTH)}${["p50", "mean", "p99", "max"].map((name) => name.padStart(NUMBER_WIDTH)).join("")}`,
     ageLine("all changes", freshness.all),
-    ageLine("  at least", freshness.atLeast),
     ...LANES.flatMap((lane) => {
       const ages = freshness[lane];
       return ages === undefined ? [] : [ageLine(lane, ages)];
@@ -77,9 +75,16 @@ function assumptions({ settings }: Report): string[] {
   const pacing = steady ? ", at an even rate only" : "";
   return [
     `Quota: ${perHour} an hour, ${burst} in ${burstMs / 1000} s${pacing}; each request takes ${latencyMs} ms.`,
-    'Assumed: an event arrives when it happens; a new state costs one request; nothing fails. "at',
-    'least" is what no schedule can beat, even one that knows the future: docs/simulate.md.',
+    "Assumed: an event arrives when it happens; a new state costs one request; nothing fails.",
   ];
+}
+
+const BARS = " ▁▂▃▄▅▆▇█";
+
+/** One bar per value, up to the largest of them; anything above 0 is visible. */
+export function sparkline(values: readonly number[]): string {
+  const most = Math.max(...values);
+  return values.map((value) => BARS[Math.ceil((value / (most || 1)) * 8)]).join("");
 }
 
 const line = (name: string, value: number | string, note: string): string =>

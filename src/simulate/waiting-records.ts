@@ -4,26 +4,28 @@
  * whose request is under way waits for its reply.
  */
 import type { Lane } from "../event/lane.ts";
-import { laneOf, type Change } from "./change.ts";
-import { RankedOrder, type ServiceOrder, type Waiting } from "./service-order.ts";
+import { Line } from "./line.ts";
 
-interface WaitingRecord extends Waiting {
-  first: number;
-  newest: number;
-  sum: number;
-  lane: Lane;
-  /** No change so far has brought fields. */
-  bare: boolean;
-  /** It began with the creation of the record. */
-  creates: boolean;
-  /** Its relation was read, to be written next. */
-  isRead: boolean;
-  state: number | undefined;
+/** One change of one record. */
+export interface Change {
+  /** When it happened and arrived, ms. */
+  readonly at: number;
+  readonly record: number;
+  /** Undefined: `live`. */
+  readonly lane?: Lane;
+  /** The whole state that the record has after it; equal numbers are equal states. Without it, a new state. */
+  readonly state?: number;
+  /** The change brings no fields, so the relation must be read before it is written. */
+  readonly bare?: boolean;
+  /** The record is new, so that its relation must be created. */
+  readonly creates?: boolean;
 }
+
+export const laneOf = ({ lane }: Change): Lane => lane ?? "live";
 
 /** What the simulation knows of one record. */
 interface RecordState {
-  waiting: WaitingRecord | undefined;
+  waiting: Waiting | undefined;
   /** Its request is under way: a newer state waits for the reply. */
   busy: boolean;
   proven: number | undefined;
@@ -31,149 +33,151 @@ interface RecordState {
   exists: boolean;
 }
 
-/** A record that a request was spent on. */
-export interface Taken {
+/** A record that waits, with its changes that have coalesced so far. */
+export interface Waiting {
   readonly record: number;
-  readonly waiting: WaitingRecord;
+  readonly known: RecordState;
+  /** Indexes of its changes, in the order in which they came. */
+  readonly changes: number[];
+  /** Times of its first and its newest change, ms. */
+  readonly first: number;
+  newest: number;
+  lane: Lane;
+  /** No change so far has brought fields. */
+  bare: boolean;
+  /** It began with the creation of the record. */
+  readonly creates: boolean;
+  /** Its relation was read, to be written next. */
+  isRead: boolean;
+  state: number | undefined;
 }
+
+/**
+ * The rank of a live record that begins to wait, or has changed again: the lowest is served first.
+ * @param rank the one that it has @param lowest of those that wait
+ */
+export type RankOf = (
+  waiting: Waiting,
+  rank: number | undefined,
+  lowest: number | undefined,
+) => number;
 
 export class WaitingRecords {
   /** When each change was proven on the service, or needed nothing more; by its index. */
   readonly settledAt: Float64Array;
   /** Changes that were sent, replaced by a newer one, or needed no request. */
   readonly counts = { sent: 0, coalesced: 0, unchanged: 0 };
-  readonly #changes: readonly Change[];
-  readonly #readsFirst: boolean;
+  readonly #lines: Readonly<Record<Lane, Line<Waiting>>> = { live: new Line(), bulk: new Line() };
   readonly #records = new Map<number, RecordState>();
-  readonly #orders: Readonly<Record<Lane, ServiceOrder<WaitingRecord>>>;
+  readonly #rankOf: RankOf;
+  readonly #readsFirst: boolean;
 
   /** @param readsFirst whether an update reads the relation first: the mapping has kept fields. */
-  constructor(changes: readonly Change[], live: ServiceOrder, readsFirst: boolean) {
-    this.#changes = changes;
+  constructor(changes: number, rankOf: RankOf, readsFirst: boolean) {
+    this.settledAt = new Float64Array(changes);
+    this.#rankOf = rankOf;
     this.#readsFirst = readsFirst;
-    this.settledAt = new Float64Array(changes.length);
-    this.#orders = {
-      live: live as ServiceOrder<WaitingRecord>,
-      bulk: new RankedOrder<WaitingRecord>(() => 0),
-    };
   }
 
   count(lane: Lane): number {
-    return this.#orders[lane].size;
+    return this.#lines[lane].size;
+  }
+
+  get lowestRank(): number | undefined {
+    return this.#lines.live.rankOf(this.#lines.live.first());
   }
 
   /** @returns whether it waits, so that it counts as demand. */
-  arrive(index: number): boolean {
-    const change = this.#changes[index] as Change;
-    const record = this.#stateOf(change.record);
-    const { waiting } = record;
-    const isKnown = change.state !== undefined && change.state === record.proven;
-    if (isKnown && !record.busy) {
-      if (waiting !== undefined) this.#end(record, waiting, change.at);
-      this.settledAt[index] = change.at;
-      this.counts.coalesced += waiting?.changes.length ?? 0;
-      this.counts.unchanged += 1;
-      return false;
+  arrive(index: number, change: Change): boolean {
+    const known = this.#stateOf(change.record);
+    const waiting = (known.waiting ??= beginning(change, known));
+    waiting.changes.push(index);
+    waiting.state = change.state;
+    if (!known.busy && this.#endIfProven(waiting, change.at)) return false;
+    waiting.newest = change.at;
+    waiting.bare &&= change.bare ?? false;
+    if (laneOf(change) === "live" && waiting.lane === "bulk") {
+      this.#lines.bulk.remove(waiting);
+      waiting.lane = "live";
     }
-    if (waiting === undefined) {
-      record.waiting = this.#begin(change, index);
-      if (!record.busy) this.#orders[record.waiting.lane].add(record.waiting);
-    } else {
-      this.#coalesce(waiting, change, index, record.busy);
-    }
+    if (!known.busy) this.#wait(waiting);
     return true;
   }
 
-  take(lane: Lane, now: number): Taken {
-    const waiting = this.#orders[lane].first(now);
+  take(lane: Lane): Waiting {
+    const waiting = this.#lines[lane].first();
     if (waiting === undefined) throw new Error(`no record of the lane ${lane} waits`);
-    this.#orders[lane].remove(waiting);
-    const record = this.#stateOf(waiting.record);
-    record.waiting = undefined;
-    record.busy = true;
-    return { record: waiting.record, waiting };
+    this.#lines[lane].remove(waiting);
+    waiting.known.waiting = undefined;
+    waiting.known.busy = true;
+    return waiting;
   }
 
-  /** The reply to the request for a taken record has come. */
-  answered({ record: number, waiting: sent }: Taken, now: number): void {
-    const record = this.#stateOf(number);
-    record.busy = false;
-    if (sent.bare || this.#mustRead(record, sent)) {
+  /** The reply to the request for a record that was taken has come. */
+  answered(sent: Waiting, now: number): void {
+    const { known } = sent;
+    known.busy = false;
+    if (sent.bare || (this.#readsFirst && !sent.isRead && (known.exists || !sent.creates))) {
       // Read: what it was read for is written next, by a request of its own.
-      record.waiting = record.waiting === undefined ? sent : merged(sent, record.waiting);
-      record.waiting.bare = false;
-      record.waiting.isRead = true;
+      known.waiting = { ...merged(sent, known.waiting), bare: false, isRead: true };
     } else {
-      this.#settle(sent, now);
-      this.counts.sent += 1;
-      this.counts.coalesced += sent.changes.length - 1;
-      record.proven = sent.state;
-      record.exists = true;
+      this.#settle(sent, now, "sent");
+      known.proven = sent.state;
+      known.exists = true;
     }
-    const next = record.waiting;
-    if (next === undefined) return;
-    this.#orders[next.lane].add(next);
-    if (next.state === undefined || next.state !== record.proven) return;
-    this.#end(record, next, now);
-    this.counts.unchanged += 1;
-    this.counts.coalesced += next.changes.length - 1;
+    if (known.waiting === undefined) return;
+    this.#wait(known.waiting);
+    this.#endIfProven(known.waiting, now);
   }
 
-  #mustRead({ exists }: RecordState, { creates, isRead }: WaitingRecord): boolean {
-    return this.#readsFirst && !isRead && (exists || !creates);
-  }
-
-  #stateOf(number: number): RecordState {
-    const known = this.#records.get(number);
+  #stateOf(record: number): RecordState {
+    const known = this.#records.get(record);
     if (known !== undefined) return known;
-    const record = { waiting: undefined, busy: false, proven: undefined, exists: false };
-    this.#records.set(number, record);
-    return record;
+    const state = { waiting: undefined, busy: false, proven: undefined, exists: false };
+    this.#records.set(record, state);
+    return state;
   }
 
-  #begin(change: Change, index: number): WaitingRecord {
-    const { at, record, state } = change;
-    const bare = change.bare ?? false;
-    const lane = laneOf(change);
-    const known = { lane, bare, creates: change.creates ?? false, isRead: false, state };
-    return { record, changes: [index], first: at, newest: at, sum: at, ...known };
+  #wait(waiting: Waiting): void {
+    const line = this.#lines[waiting.lane];
+    const rank = line.rankOf(waiting);
+    if (waiting.lane === "live") line.put(waiting, this.#rankOf(waiting, rank, this.lowestRank));
+    else if (rank === undefined) line.put(waiting, 0);
   }
 
-  #coalesce(waiting: WaitingRecord, change: Change, index: number, busy: boolean): void {
-    waiting.changes.push(index);
-    waiting.newest = change.at;
-    waiting.sum += change.at;
-    waiting.state = change.state;
-    waiting.bare &&= change.bare ?? false;
-    const promoted = waiting.lane === "bulk" && laneOf(change) === "live";
-    if (busy) {
-      if (promoted) waiting.lane = "live";
-    } else if (promoted) {
-      this.#orders.bulk.remove(waiting);
-      waiting.lane = "live";
-      this.#orders.live.add(waiting);
-    } else {
-      this.#orders[waiting.lane].changed(waiting);
-    }
+  #endIfProven(waiting: Waiting, now: number): boolean {
+    const { known, lane, state } = waiting;
+    if (state === undefined || state !== known.proven) return false;
+    this.#lines[lane].remove(waiting);
+    this.#settle(waiting, now, "unchanged");
+    known.waiting = undefined;
+    return true;
   }
 
-  /** A waiting record needs no request any more. */
-  #end(record: RecordState, waiting: WaitingRecord, now: number): void {
-    this.#orders[waiting.lane].remove(waiting);
-    this.#settle(waiting, now);
-    record.waiting = undefined;
-  }
-
-  #settle({ changes }: Waiting, now: number): void {
+  #settle({ changes }: Waiting, now: number, newest: "sent" | "unchanged"): void {
     for (const index of changes) this.settledAt[index] = now;
+    this.counts[newest] += 1;
+    this.counts.coalesced += changes.length - 1;
   }
 }
 
+const beginning = (change: Change, known: RecordState): Waiting => ({
+  record: change.record,
+  known,
+  changes: [],
+  first: change.at,
+  newest: change.at,
+  lane: laneOf(change),
+  bare: change.bare ?? false,
+  creates: change.creates ?? false,
+  isRead: false,
+  state: undefined,
+});
+
 /** A state that was taken, and the newer one that has come meanwhile. */
-const merged = (older: WaitingRecord, newer: WaitingRecord): WaitingRecord => ({
+const merged = (older: Waiting, newer: Waiting = older): Waiting => ({
   ...newer,
-  changes: [...older.changes, ...newer.changes],
+  changes: newer === older ? older.changes : [...older.changes, ...newer.changes],
   first: older.first,
-  sum: older.sum + newer.sum,
   lane: older.lane === "live" ? "live" : newer.lane,
 });

@@ -1,10 +1,9 @@
-/** The simulator: coalescing, the windows of the quota, lanes, and what no schedule can beat. */
+/** The simulator: coalescing, the windows of the quota, lanes, and what no schedule can beat (bench/lower-bound.ts). */
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Change } from "../../../src/simulate/change.ts";
-import { agesOf } from "../../../src/simulate/figures.ts";
-import { lowerBound } from "../../../src/simulate/lower-bound.ts";
-import { simulate, type Settings } from "../../../src/simulate/simulate.ts";
+import { lowerBound } from "../../../bench/lower-bound.ts";
+import { agesOf, simulate, type Settings } from "../../../src/simulate/simulate.ts";
+import type { Change } from "../../../src/simulate/waiting-records.ts";
 
 const HOUR_MS = 3_600_000;
 
