@@ -1,4 +1,4 @@
-import type { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { TenantField } from "../service-spec/value-lists.ts";
 import { AddressSet, parseNetwork } from "./addresses.ts";
 import { defaultRules } from "./tenant-values.ts";
@@ -29,61 +29,34 @@ interface TokenRow {
   burst: number | null;
   resets: number;
 }
-type Entry = { readonly stored: TokenRow; readonly client: Client };
 
-/** Limits the memory that requests with unknown token ids can use. */
-const CACHE_LIMIT = 10_000;
-
-/**
- * Finds clients by token. The cache is valid until another connection commits (SQLite's
- * data_version) or `clearCache` is called: a revocation is effective with the next request.
- */
+/** Finds clients by token, in the database at each request: a revocation is effective with the next one. */
 export class Directory {
   readonly #database: DatabaseSync;
   readonly #environment: Environment;
-  readonly #cache = new Map<string, Entry | undefined>();
-  readonly #statements;
-  #dataVersion = -1;
+  readonly #token: StatementSync;
+  readonly #networks: StatementSync;
 
   constructor(database: DatabaseSync, environment: Environment) {
     this.#database = database;
     this.#environment = environment;
-    this.#statements = {
-      dataVersion: database.prepare("PRAGMA data_version"),
-      token: database.prepare(`
-        SELECT salt, hash, tenant_id, name, per_hour, burst, resets
-        FROM tokens JOIN tenants ON tenants.id = tokens.tenant_id
-        WHERE tokens.id = ? AND revoked_at IS NULL AND environment = ?`),
-      networks: database.prepare("SELECT network FROM allowed_networks WHERE tenant_id = ?"),
-    };
+    this.#token = database.prepare(`
+      SELECT salt, hash, tenant_id, name, per_hour, burst, resets
+      FROM tokens JOIN tenants ON tenants.id = tokens.tenant_id
+      WHERE tokens.id = ? AND revoked_at IS NULL AND environment = ?`);
+    this.#networks = database.prepare("SELECT network FROM allowed_networks WHERE tenant_id = ?");
   }
 
   /** @returns undefined when the token is unknown, wrong, revoked or of the other environment */
   find(token: string): Client | undefined {
     const id = tokenId(token);
-    const entry = id === undefined ? undefined : this.#entry(id);
-    return isToken(token, entry?.stored) ? entry?.client : undefined;
-  }
-
-  clearCache(): void {
-    this.#cache.clear();
-  }
-
-  #entry(id: string): Entry | undefined {
-    const { data_version: version } = this.#statements.dataVersion.get() as {
-      data_version: number;
-    };
-    if (version !== this.#dataVersion || this.#cache.size >= CACHE_LIMIT) this.clearCache();
-    this.#dataVersion = version;
-    if (!this.#cache.has(id)) this.#cache.set(id, this.#read(id));
-    return this.#cache.get(id);
-  }
-
-  #read(id: string): Entry | undefined {
-    const row = this.#statements.token.get(id, this.#environment) as TokenRow | undefined;
-    if (row === undefined) return undefined;
-    const networks = this.#statements.networks.all(row.tenant_id) as { network: string }[];
-    const client: Client = {
+    const row =
+      id === undefined
+        ? undefined
+        : (this.#token.get(id, this.#environment) as TokenRow | undefined);
+    if (!isToken(token, row) || id === undefined || row === undefined) return undefined;
+    const networks = this.#networks.all(row.tenant_id) as { network: string }[];
+    return {
       tenantId: row.tenant_id,
       tenant: row.name,
       tokenId: id,
@@ -93,7 +66,6 @@ export class Directory {
       burst: row.burst,
       resets: row.resets,
     };
-    return { stored: row, client };
   }
 }
 

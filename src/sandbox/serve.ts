@@ -183,7 +183,6 @@ function obtainToken(
   if (directory.find(kept) !== undefined) return kept;
   if (fresh === undefined && file === undefined) return null;
   const { token } = administration.createToken({ name: DEFAULT_TENANT, environment }, "at start");
-  directory.clearCache();
   if (file !== undefined) {
     writeFileSync(file, `${token}\n`, { mode: 0o600 });
     // A file that was there already keeps its mode.
