@@ -25,7 +25,7 @@ export interface ValidationRules {
   readonly unknownFields: UnknownFields;
 }
 
-/** A relation with its defaults filled in and its fields in the spec's order. */
+/** A relation with its defaults filled in and its fields in the schema's order. */
 export type BusinessRelation = { readonly type: string; readonly crmCode: string } & Readonly<
   Record<string, string | boolean | readonly string[]>
 >;
