@@ -189,7 +189,7 @@ function addressesText(
   return [
     `service  ${url}`,
     `page     ${url}/${token === null ? "" : `#token=${token}`}`,
-    `docs     ${url}/docs`,
+    `openapi  ${url}/openapi.json`,
     ...(faultsUrl === null ? [] : [`faults   ${faultsUrl}`]),
     token === null
       ? `token    not shown again; to create another: crmsync sandbox token create${options}`

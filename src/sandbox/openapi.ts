@@ -8,52 +8,30 @@ import {
 } from "./operations.ts";
 import type { UnknownFields } from "./validate-relation.ts";
 
-export interface OpenApiDocument {
-  readonly openapi: string;
-  readonly info: { readonly title: string; readonly version: string; readonly description: string };
-  readonly servers: readonly { readonly url: string }[];
-  readonly security: readonly object[];
-  readonly tags: readonly { readonly name: string; readonly description: string }[];
-  readonly paths: Readonly<Record<string, Readonly<Record<string, OpenApiOperation>>>>;
-  readonly components: {
-    readonly securitySchemes: object;
-    readonly schemas: Readonly<Record<string, object>>;
-  };
-}
-export interface OpenApiOperation {
+interface Operation {
   readonly operationId: string;
   readonly summary: string;
   readonly tags: readonly string[];
-  readonly parameters: readonly OpenApiParameter[];
+  readonly parameters?: readonly object[];
   readonly requestBody?: object;
   readonly responses: Readonly<Record<string, { readonly description: string }>>;
 }
-export interface OpenApiParameter {
-  readonly name: string;
-  readonly in: "path" | "query";
-  readonly required: boolean;
-  readonly description?: string;
-  readonly schema: object;
-}
 
 /** The OpenAPI document. Its schemas are the objects that the validator uses. */
-export function openApiDocument(unknownFields: UnknownFields): OpenApiDocument {
-  const paths: Record<string, Record<string, OpenApiOperation>> = {};
-  const add = (path: string, method: string, operation: OpenApiOperation): void => {
-    (paths[path] ??= {})[method.toLowerCase()] = operation;
+export function openApiDocument(unknownFields: UnknownFields) {
+  const paths: Record<string, Record<string, Operation>> = {};
+  const add = (path: string, method: string, described: Operation, list = false): void => {
+    const parameters = parametersOf(path, list);
+    (paths[path] ??= {})[method.toLowerCase()] = { ...described, parameters };
   };
   for (const { method, path, operation } of SPECIFIED_ENDPOINTS) {
-    add(path, method, {
-      ...describeOperation[operation],
-      parameters: parametersOf(path, operation),
-    });
+    add(path, method, describeOperation[operation], operation === "list");
   }
   for (const { method, path, purpose } of NAMED_ENDPOINTS) {
     add(path, method, {
       operationId: `${method.toLowerCase()}${path.replace(/[^a-z]+(.)?/gi, (_, next: string) => next?.toUpperCase() ?? "")}`,
       summary: purpose,
       tags: ["Named only"],
-      parameters: parametersOf(path),
       responses: { "501": errorContent("Not implemented"), ...everywhere },
     });
   }
@@ -112,10 +90,7 @@ const withBody = {
 const requestBody = { required: true, content: content("BusinessRelation") };
 const tags = ["Business relations"];
 
-const describeOperation: Record<
-  BusinessRelationsOperation,
-  Omit<OpenApiOperation, "parameters">
-> = {
+const describeOperation: Record<BusinessRelationsOperation, Operation> = {
   "schema-config": {
     operationId: "getSchemaConfig",
     summary: "Fields whose allowed values the client configured",
@@ -172,13 +147,9 @@ const describeOperation: Record<
   },
 };
 
-function parametersOf(path: string, operation?: BusinessRelationsOperation): OpenApiParameter[] {
-  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
-    name: name!,
-    in: "path" as const,
-    required: true,
-    schema: { type: "string" },
-  }));
-  if (operation !== "list") return inPath;
-  return LIST_PARAMETERS.map((parameter) => ({ ...parameter, in: "query", required: false }));
+function parametersOf(path: string, isList: boolean): object[] {
+  if (isList) return LIST_PARAMETERS.map((one) => ({ ...one, in: "query", required: false }));
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => {
+    return { name, in: "path", required: true, schema: { type: "string" } };
+  });
 }

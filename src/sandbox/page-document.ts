@@ -35,7 +35,7 @@ export const RELATIONS_PAGE = pageDocument(
   html`<header>
       <h1>Business relations sandbox</h1>
       <span id="tenant" class="dim"></span>
-      <nav><a href="/docs">API</a> <a href="/openapi.json">openapi.json</a></nav>
+      <nav><a href="/openapi.json">openapi.json</a></nav>
     </header>
     <form id="entry" hidden>
       <input

@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Admission } from "./admission.ts";
 import type { Client, Environment } from "./directory.ts";
-import { docsPage } from "./docs-page.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { Overview, RelationDetails, RelationList, RequestList } from "./page/page-data.ts";
 import { RELATIONS_PAGE } from "./page-document.ts";
@@ -33,11 +32,9 @@ export function servePages(app: FastifyInstance, dependencies: PageDependencies)
 }
 
 function serveDocuments(app: FastifyInstance, unknownFields: UnknownFields): void {
-  const openApi = openApiDocument(unknownFields);
   const documents = {
     "/": ["text/html; charset=utf-8", RELATIONS_PAGE],
-    "/docs": ["text/html; charset=utf-8", docsPage(openApi)],
-    "/openapi.json": ["application/json", JSON.stringify(openApi, null, 2)],
+    "/openapi.json": ["application/json", JSON.stringify(openApiDocument(unknownFields), null, 2)],
     "/assets/page.css": ["text/css; charset=utf-8", readAsset("page.css")],
     "/assets/page.js": ["text/javascript; charset=utf-8", readAsset("page.js")],
   } as const;

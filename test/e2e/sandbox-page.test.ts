@@ -84,18 +84,3 @@ test("without a token the page asks for one, and shows when it is invalid", asyn
   await page.locator("#entry").waitFor({ state: "hidden" });
   await page.locator("#content").waitFor({ state: "visible" });
 });
-
-test("/docs describes the API", async (context) => {
-  await using browser = await launchBrowser(context);
-  await using sandbox = await localSandbox();
-  const { page, problems } = await openPage(browser);
-  await page.goto(`${sandbox.url}/docs`);
-  expect(await page.locator("section.operation").count()).toBe(22);
-  expect(await page.locator("#listBusinessRelations").innerText()).toContain(
-    "integer, minimum 1, maximum 5000, default 1000",
-  );
-  expect(await page.getByRole("table").nth(-1).innerText()).toContain("SCSp SICAV SIF");
-  await page.getByRole("link", { name: "Relations", exact: true }).click();
-  await page.getByLabel("Token").waitFor();
-  expect(problems).toEqual([]);
-});
