@@ -1,4 +1,4 @@
-/** The components of the demo: Redis, the service and the daemon, each a process of its own. */
+/** The components of the demo: Redis and the daemon, each a process of its own, and the service. */
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
@@ -12,6 +12,7 @@ import { openRedis, type RedisTarget } from "../ops/open-redis.ts";
 import type { RedisTlsFiles } from "../ops/redis-tls.ts";
 import { BURST_REQUESTS, REQUESTS_PER_HOUR } from "../service-spec/limits.ts";
 import { UserError } from "../ops/user-error.ts";
+import { startSandbox } from "../sandbox/serve.ts";
 import { ProcessFailed, Supervisor } from "./supervisor.ts";
 import type { ServiceAddress } from "./service-reader.ts";
 
@@ -30,17 +31,13 @@ interface RedisComponent extends RedisTarget {
   readonly env: Readonly<Record<string, string>>;
 }
 
-interface DaemonReady {
-  readonly url: string;
-}
-
 export interface Components {
   readonly dataDir: string;
   readonly redis: RedisComponent;
   readonly service: ServiceAddress;
   readonly daemonUrl: string;
   readonly ingestToken: string;
-  readonly daemon: Supervisor<DaemonReady>;
+  readonly daemon: Supervisor;
   /** Rejects when one of them cannot be restarted. */
   readonly failed: Promise<never>;
 }
@@ -62,12 +59,20 @@ export async function startComponents(
   const redis = await provideRedis(dataDir, say, stack);
 
   const tokenFile = join(dataDir, "service.token");
-  const sandbox = new Supervisor<ServiceAddress>(
-    (last) => sandboxSpec(dataDir, tokenFile, clock, last),
-    (how) => say(`the service exited (${how}) and is being restarted`),
-  );
-  stack.defer(async () => sandbox.stop());
-  const service = await sandbox.start();
+  const sandbox = await startSandbox({
+    database: join(dataDir, "sandbox.db"),
+    tokenFile,
+    limits: { ...clock, perHour: REQUESTS_PER_HOUR, burst: BURST_REQUESTS },
+    policy: "sliding",
+    // The address for faults also counts the requests; no fault is armed.
+    faults: true,
+  });
+  stack.defer(async () => sandbox.close());
+  const service = {
+    url: sandbox.url,
+    token: sandbox.token ?? "",
+    faultsUrl: sandbox.faultsUrl ?? "",
+  };
 
   const ingestToken = randomBytes(24).toString("base64url");
   const env = {
@@ -83,18 +88,17 @@ export async function startComponents(
     SERVICE_TIMEOUT_MS: String(SERVICE_TIMEOUT_MS),
     DATA_DIR: dataDir,
   };
-  const daemon = new Supervisor<DaemonReady>(
-    (last) => ({
-      name: "the daemon",
+  const daemon = new Supervisor(
+    (port) => ({
       args: ["start", "--json"],
-      env: { ...env, HTTP_PORT: last === undefined ? "0" : new URL(last.url).port },
+      env: { ...env, HTTP_PORT: port },
       logFile: join(dataDir, "daemon.log"),
     }),
     (how) => say(`the daemon exited (${how}) and is being restarted; the CRM continues`),
   );
   stack.defer(async () => daemon.stop());
-  const { url: daemonUrl } = await daemon.start();
-  const failed = Promise.race([sandbox.failed, daemon.failed, redis.failed]);
+  const daemonUrl = await daemon.start();
+  const failed = Promise.race([daemon.failed, redis.failed]);
   failed.catch(() => {});
   return { dataDir, redis, service, daemonUrl, ingestToken, daemon, failed };
 }
@@ -168,32 +172,4 @@ async function removeKeys(target: RedisTarget): Promise<void> {
   } finally {
     redis.disconnect();
   }
-}
-
-function sandboxSpec(
-  dataDir: string,
-  tokenFile: string,
-  clock: Clock,
-  last: ServiceAddress | undefined,
-) {
-  const port = (url: string | undefined): string => (url === undefined ? "0" : new URL(url).port);
-  const flags = {
-    db: join(dataDir, "sandbox.db"),
-    "token-file": tokenFile,
-    "per-hour": REQUESTS_PER_HOUR,
-    "hour-ms": clock.hourMs,
-    burst: BURST_REQUESTS,
-    "burst-ms": clock.burstMs,
-    policy: "sliding",
-    port: port(last?.url),
-    "faults-port": port(last?.faultsUrl),
-  };
-  const args = Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, String(value)]);
-  return {
-    name: "the service",
-    // The address for faults also counts the requests; no fault is armed.
-    args: ["sandbox", ...args, "--faults", "--json"],
-    env: {},
-    logFile: join(dataDir, "sandbox.log"),
-  };
 }

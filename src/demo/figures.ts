@@ -29,13 +29,6 @@ export interface ServiceCounts {
 
 export const NO_COUNTS: ServiceCounts = { requests: 0, created: 0, updated: 0, throttled: 0 };
 
-export const addCounts = (a: ServiceCounts, b: ServiceCounts): ServiceCounts => ({
-  requests: a.requests + b.requests,
-  created: a.created + b.created,
-  updated: a.updated + b.updated,
-  throttled: a.throttled + b.throttled,
-});
-
 /** What waits; undefined while the daemon is down. */
 export interface Backlog {
   readonly inbox: number | undefined;

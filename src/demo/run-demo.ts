@@ -10,8 +10,8 @@ import {
 } from "../service-spec/limits.ts";
 import { compare } from "./compare.ts";
 import { DaemonMetrics } from "./daemon-metrics.ts";
-import { addCounts, NO_COUNTS, readBacklog } from "./figures.ts";
-import type { Figures, ServiceCounts } from "./figures.ts";
+import { NO_COUNTS, readBacklog } from "./figures.ts";
+import type { Figures } from "./figures.ts";
 import { planHour } from "./hour.ts";
 import type { Hour } from "./hour.ts";
 import type { Clock, Components } from "./components.ts";
@@ -51,8 +51,6 @@ export class Demo {
   readonly #hour: Hour;
   readonly #startAt: number;
   #service = NO_COUNTS;
-  /** Counts of the service before its last restart: a restarted one counts from zero. */
-  #earlierService = NO_COUNTS;
   #producer: Producer | undefined;
   #watchedPid: number | undefined;
 
@@ -131,13 +129,7 @@ export class Demo {
     if (metrics.status === "fulfilled" && daemon.pid === this.#watchedPid) {
       this.#metrics.update(metrics.value);
     }
-    if (counts.status === "fulfilled") this.#countService(counts.value);
-  }
-
-  #countService(counts: ServiceCounts): void {
-    const now = addCounts(this.#earlierService, counts);
-    if (now.requests < this.#service.requests) this.#earlierService = this.#service;
-    this.#service = addCounts(this.#earlierService, counts);
+    if (counts.status === "fulfilled") this.#service = counts.value;
   }
 
   #figures(): Figures {

@@ -1,4 +1,4 @@
-/** Runs a command of crmsync as a process of its own, and restarts it when it exits. */
+/** Runs the daemon as a process of its own, and restarts it when it exits. */
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
@@ -17,7 +17,6 @@ const RESTART_AFTER_MS = 500;
 const MAX_FAILED_STARTS = 3;
 
 export interface ProcessSpec {
-  readonly name: string;
   readonly args: readonly string[];
   /** All its environment variables: it inherits none from the caller. */
   readonly env: Readonly<Record<string, string>>;
@@ -27,20 +26,17 @@ export interface ProcessSpec {
 /** A component of the demo cannot be started or restarted: its log says why. */
 export class ProcessFailed extends UserError {}
 
-export class Supervisor<Ready> {
-  readonly #spec: (ready: Ready | undefined) => ProcessSpec;
+export class Supervisor {
+  readonly #spec: (port: string) => ProcessSpec;
   readonly #onExit: (how: string) => void;
   readonly #failure = Promise.withResolvers<never>();
   #child: ChildProcess | undefined;
-  #ready: Ready | undefined;
+  #url: string | undefined;
   #stopping = false;
   restarts = 0;
 
-  /**
-   * @param spec how to start it; gets what the last start printed, so that the next one can use
-   *   the same address
-   */
-  constructor(spec: (last: Ready | undefined) => ProcessSpec, onExit: (how: string) => void) {
+  /** @param spec how to start it on this port: after a restart it has the same address */
+  constructor(spec: (port: string) => ProcessSpec, onExit: (how: string) => void) {
     this.#spec = spec;
     this.#onExit = onExit;
     this.#failure.promise.catch(() => {}); // callers of `failed` still get the rejection
@@ -56,9 +52,9 @@ export class Supervisor<Ready> {
     return this.#failure.promise;
   }
 
-  /** Resolves with the line of JSON that it prints when it is ready. */
-  async start(): Promise<Ready> {
-    const spec = this.#spec(this.#ready);
+  /** Resolves with its address when it is ready. */
+  async start(): Promise<string> {
+    const spec = this.#spec(this.#url === undefined ? "0" : new URL(this.#url).port);
     const log = openSync(spec.logFile, "a", 0o600);
     // A session of its own: Ctrl-C must reach only the demo, which stops the others in order. When
     // the demo is killed, the IPC channel closes and the child exits.
@@ -76,9 +72,9 @@ export class Supervisor<Ready> {
       this.#onExit(signal ?? `exit code ${code}`);
       void this.#startAgain();
     });
-    this.#ready = await firstLine<Ready>(child, spec);
+    this.#url = await urlOf(child, spec);
     isReady = true;
-    return this.#ready;
+    return this.#url;
   }
 
   async stop(): Promise<void> {
@@ -107,11 +103,12 @@ export class Supervisor<Ready> {
   }
 }
 
-async function firstLine<T>(child: ChildProcess, { name, logFile }: ProcessSpec): Promise<T> {
-  const { promise, resolve, reject } = Promise.withResolvers<T>();
+/** From the line of JSON that it prints when it is ready. */
+async function urlOf(child: ChildProcess, { logFile }: ProcessSpec): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
   const fail = (how: string): void => {
     const log = readFileSync(logFile, "utf8").trimEnd().split("\n").slice(-20).join("\n");
-    reject(new ProcessFailed(`${name} did not start (${how}). Its log ends with:\n${log}`));
+    reject(new ProcessFailed(`the daemon did not start (${how}). Its log ends with:\n${log}`));
   };
   const deadline = setTimeout(() => {
     child.kill("SIGKILL");
@@ -120,7 +117,9 @@ async function firstLine<T>(child: ChildProcess, { name, logFile }: ProcessSpec)
   child.once("error", (error) => fail(error.message));
   child.once("exit", (code, signal) => fail(signal ?? `exit code ${code}`));
   if (child.stdout !== null) {
-    createInterface(child.stdout).once("line", (line) => resolve(JSON.parse(line) as T));
+    createInterface(child.stdout).once("line", (line) =>
+      resolve((JSON.parse(line) as { url: string }).url),
+    );
   }
   return promise.finally(() => clearTimeout(deadline));
 }

@@ -54,7 +54,7 @@ describe("crmsync demo", () => {
     await using dir = await tempDir();
     const env = { TMPDIR: dir.path };
     await using demo = await startDemo(["--seconds", "5", "--clients", "40"], env);
-    expect(family).toHaveLength(5); // demo, service, daemon, redis-server and its watcher
+    expect(family).toHaveLength(4); // demo, daemon, redis-server and its watcher
     expect(await demo.ended).toEqual({ code: 0, signal: null });
     expect(demo.stdout.join("\n")).toMatch(/EQUAL {2}all \d+ relations/);
     expect(demo.stderr.join("\n")).not.toContain("\u001b");
