@@ -5,14 +5,8 @@ import { POLICIES, type Policy } from "../sandbox/quota.ts";
 import type { RetryAfterFormat } from "../sandbox/responses.ts";
 import { DEFAULT_DATABASE, DEFAULT_HOST, startSandbox, type Sandbox } from "../sandbox/serve.ts";
 import type { UnknownFields } from "../sandbox/validate-relation.ts";
-import { addAllowCommands } from "./sandbox/allow.ts";
-import { addExportCommand } from "./sandbox/export.ts";
-import { addImportCommand } from "./sandbox/import.ts";
-import { addResetCommand } from "./sandbox/reset.ts";
-import { addTenantCommands } from "./sandbox/tenant.ts";
-import { addTokenCommands } from "./sandbox/token.ts";
+import { addAdministration } from "./sandbox/administration.ts";
 import { withUserErrors } from "./sandbox/user-errors.ts";
-import { addValuesCommands } from "./sandbox/values.ts";
 import { Choice } from "./choice.ts";
 import { explainPort } from "./explain-port.ts";
 import { wholeNumber } from "./whole-number.ts";
@@ -117,13 +111,7 @@ export function sandboxCommand(): Command {
     .option("--json", "print one line of JSON: url, token, faultsUrl")
     .addHelpText("after", HELP)
     .action(async (flags: ServeFlags) => withUserErrors(async () => serve(flags)));
-  addTenantCommands(sandbox);
-  addTokenCommands(sandbox);
-  addAllowCommands(sandbox);
-  addValuesCommands(sandbox);
-  addExportCommand(sandbox);
-  addImportCommand(sandbox);
-  addResetCommand(sandbox);
+  addAdministration(sandbox);
   return sandbox;
 }
 
