@@ -1,11 +1,9 @@
-/** Checks the audit trail: its file as this machine has it, and what the processes say. */
+/** Checks the file of the audit trail as this machine has it. */
 import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { fileProblem } from "../audit/file-sink.ts";
 import { LineHashes } from "../audit/line.ts";
 import type { Config } from "../config.ts";
-import { auditFailuresIn, auditFindings } from "../status/audit-findings.ts";
-import type { Readings } from "../status/readings.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 import { littleRoom } from "./disk.ts";
 
@@ -29,13 +27,4 @@ export async function checkAuditFile({ AUDIT_LOG: path, auditKeys }: Config): Pr
   } catch (error) {
     return fail(NAME, `${path} cannot be written: ${(error as Error).message}`, REMEDY);
   }
-}
-
-export function checkAuditTrails(readings: Readings): Check[] {
-  const failures = auditFailuresIn(readings);
-  if (failures.length === 0)
-    return auditFindings(readings).map(({ says }) => warn(NAME, says, REMEDY));
-  return failures.map(({ id, why }) =>
-    fail(NAME, `the process ${id} cannot write it, and sends nothing: ${why}`, REMEDY),
-  );
 }

@@ -84,7 +84,7 @@ async function checkShared(stores: Stores): Promise<readonly Check[]> {
       version,
       encryption,
       ...checkRedis(stores.config, readings, { aheadMs, fsync, slowerThan }),
-      ...checkProcesses(readings),
+      ...checkProcesses(readings, stores.config),
       ...(await otherPrefixesInTime(stores)),
     ];
   } catch (error) {

@@ -1,138 +1,71 @@
-/** Checks the processes, the queues and the ledger, as Redis knows them. */
-import { Heartbeats, ROLES } from "../state/heartbeats.ts";
+/** What the status finds of processes, queues and Redis, as checks; and changes under another prefix. */
+import type { Config } from "../config.ts";
+import { Heartbeats } from "../state/heartbeats.ts";
 import { keysOf } from "../state/keys.ts";
-import { clockTime } from "../status/clock-time.ts";
-import { missingRoles } from "../status/backlog.ts";
-import type { Finding } from "../status/finding.ts";
-import { notificationFindings } from "../status/notification-findings.ts";
-import { processFindings } from "../status/process-findings.ts";
 import type { Readings } from "../status/readings.ts";
-import { areProcessesUnknown } from "../status/rejected-writes.ts";
-import {
-  doubtText,
-  TENANT_UNKNOWN,
-  tokenDoubtsIn,
-  unusableFindings,
-} from "../status/secret-findings.ts";
-import { stopsIn, type StopReason } from "../status/stops.ts";
+import { TENANT_UNKNOWN } from "../status/secret-findings.ts";
+import { findingsOf } from "../status/status.ts";
 import type { Stores } from "../status/stores.ts";
-import { checkAuditTrails } from "./audit.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 
-/** Stops that no other line tells. A denial is none of them: the doctor asks the service itself. */
-const STOPS: ReadonlySet<StopReason | undefined> = new Set(["unavailable", "throttled"] as const);
+/** What a finding is about, by its section of the runbook; the name of other checks is `status`. */
+const NAMES: Readonly<Record<string, string>> = {
+  crmsyncdown: "processes",
+  crmsyncrolemissing: "processes",
+  crmsyncauditfailed: "audit trail",
+  crmsyncdeadletters: "dead letters",
+  crmsyncnotificationsfailing: "notifications",
+  crmsyncqueuepaused: "queues",
+  crmsyncrecordsnotfetched: "records of the CRM",
+  crmsyncredisnearlyfull: "redis memory",
+  crmsyncredissavesfailing: "redis disk",
+  crmsyncserviceunavailable: "sending",
+  crmsyncthrottled: "sending",
+  [TENANT_UNKNOWN]: "tenant",
+  "the-file-of-a-secret-cannot-be-used": "secret",
+  "the-ledger-is-cold-or-being-warmed": "ledger",
+};
 
-export function checkProcesses(readings: Readings): Check[] {
-  const { deadLetters, fetchFailures, limited, paused, processes, warmUp } = readings;
-  const versions = [...new Set(processes.map(({ version }) => version))];
-  const checks = [
-    areProcessesUnknown(readings)
-      ? warn(
-          "processes",
-          "not known: Redis rejects writes, so no process can send its heartbeat",
-          "See the lines about Redis; run it again after that.",
-        )
-      : checkRoles(readings),
-    ...stopsIn(readings)
-      .filter(({ reason }) => STOPS.has(reason))
-      .map(({ runbook, says }) => fail("sending", says, `See docs/runbook.md#${runbook}.`)),
-    ...checkAuditTrails(readings),
-    ...processFindings(readings).map(warnOf("process")),
-    ...unusableFindings(readings).map(warnOf("secret")),
-    ...tokenDoubtsIn(readings).map(({ id, doubt }) =>
-      fail(
-        "tenant",
-        `${doubtText(doubt)}. The process ${id} sends nothing with it.`,
-        `See docs/runbook.md#${TENANT_UNKNOWN}.`,
-      ),
-    ),
-    ...notificationFindings(readings).map(warnOf("notifications")),
-    deadLetters === 0
-      ? ok("dead letters", "none")
-      : warn(
-          "dead letters",
-          `${deadLetters} wait for a person`,
-          "crmsync dead list shows the field, the rule and the remedy of each.",
-        ),
-    warmUp.state === "done"
-      ? ok("ledger", "warm")
-      : warn(
-          "ledger",
-          warmUp.state === "cold" ? "cold: listing kept failing" : "not warmed yet",
-          "A change may cost a second request until it is warm. It warms by itself once the service can be listed.",
-        ),
-  ];
-  if (paused.length > 0) {
-    checks.push(
-      fail(
-        "queues",
-        `${paused.join(" and ")} paused through BullMQ`,
-        "Resume it with BullMQ's queue.resume(), or in the tool that paused it.",
-      ),
-    );
-  }
-  if (limited.length > 0) {
-    checks.push(
-      warn(
-        "queues",
-        `somebody has limited ${limited.join(" and ")} through BullMQ`,
-        "See docs/runbook.md#crmsyncqueuepaused.",
-      ),
-    );
-  }
-  for (const { crm, why } of fetchFailures) {
-    checks.push(
-      fail(
-        "records of the CRM",
-        `${crm} does not return them (${why})`,
-        `Correct the address and the credentials of ${crm}, then restart; or wait, when its API is down.`,
-      ),
-    );
-  }
-  if (versions.length > 1) {
-    checks.push(
-      warn(
-        "versions",
-        `${versions.join(" and ")} are running at the same time`,
-        "Finish the roll-out.",
-      ),
-    );
-  }
-  return checks;
-}
+/** Sections about what the doctor asks Redis, the service and the CRMs itself. */
+const OWN: ReadonlySet<string> = new Set([
+  "a-crm-is-not-as-the-mapping-needs-it",
+  "crmsyncaddressdenied",
+  "crmsyncredisnotdurable",
+  "crmsyncredisslow",
+  "crmsynctokendenied",
+  "crmsynctokenold",
+]);
 
-/** A finding of the status as a check. */
-const warnOf =
-  (name: string) =>
-  ({ says, runbook }: Finding): Check =>
-    warn(name, says, `See ${runbook}.`);
-
-function checkRoles(readings: Readings): Check {
-  const { processes } = readings;
-  const missing = processes.length === 0 ? ROLES : missingRoles(readings);
-  if (missing.length === 0) return withAllRoles(processes);
-  return fail(
-    "processes",
-    `no process has the role ${missing.join(", ")}${lostText(readings)}`,
-    "Start crmsync, or a process with the missing --roles.",
-  );
+export function checkProcesses(readings: Readings, config: Config): Check[] {
+  const found = findingsOf(readings, config).flatMap(({ runbook, says, severity }): Check[] => {
+    const section = runbook.replace(/^.*#/, "");
+    const name = NAMES[section] ?? "status";
+    if (OWN.has(section)) return [];
+    return [(severity === "warning" ? warn : fail)(name, says, `See ${runbook}.`)];
+  });
+  const calm = ok("status", "nothing stops or delays changes, or needs a person");
+  return [...(found.length === 0 ? [calm] : found), ...checkRunning(readings)];
 }
 
 /** Without http, events can only be added by BullMQ clients and commands. */
-function withAllRoles(processes: Readings["processes"]): Check {
+function checkRunning({ processes }: Readings): Check[] {
+  const versions = [...new Set(processes.map(({ version }) => version))];
   const running = `${processes.length} running`;
-  return processes.some(({ roles }) => roles.includes("http"))
-    ? ok("processes", `${running}, with all roles`)
-    : warn(
-        "processes",
-        `${running} with the roles intake and sync; none has http, so no events come by HTTP`,
-        "Start a process with --roles http, unless all events come by BullMQ or crmsync push.",
-      );
-}
-
-function lostText({ lost, processes }: Readings): string {
-  if (lost === undefined || processes.length > 0) return "";
-  return `; the last heartbeat was of ${lost.id} at ${clockTime(lost.seenAt)}`;
+  if (processes.length === 0) return [];
+  return [
+    processes.some(({ roles }) => roles.includes("http"))
+      ? ok("processes", running)
+      : warn(
+          "processes",
+          `${running}; none has the role http, so no events come by HTTP`,
+          "Start a process with --roles http, unless all events come by BullMQ or crmsync push.",
+        ),
+    ...(versions.length < 2
+      ? []
+      : [
+          warn("versions", `${versions.join(" and ")} are running at once`, "Finish the roll-out."),
+        ]),
+  ];
 }
 
 /** Keys looked at for another prefix, at most: a large Redis must not be scanned for minutes. */

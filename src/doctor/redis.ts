@@ -1,7 +1,6 @@
-/** Checks Redis itself: its version, settings, disk, clock and speed. */
+/** Checks Redis itself: its version, settings, clock and speed. */
 import type { Redis } from "ioredis";
 import type { Config } from "../config.ts";
-import { isClosed, mayBeClosed, savingProblems, type RedisHealth } from "../state/redis-health.ts";
 import { isOlder } from "../ops/version.ts";
 import { SLOW_PING_MS } from "../status/process-findings.ts";
 import type { Readings } from "../status/readings.ts";
@@ -43,8 +42,6 @@ export function checkRedis(
         ),
     checkDurability(redis.appendOnly, fsync),
     ...checkReplicas(config, redis),
-    ...checkDisk(redis),
-    checkMemory(redis),
     ...checkSlowLog(config, slowerThan),
     clockCheck("clock, redis", aheadMs, pingMs / 2),
   ];
@@ -92,38 +89,4 @@ function checkSpeed(pingMs: number): Check {
         "Run crmsync on a machine near Redis, or find out what keeps Redis busy (redis-cli --latency, SLOWLOG GET).",
       )
     : ok("redis speed", says);
-}
-
-/** Lines only for what Redis failed to write. */
-function checkDisk(redis: RedisHealth): Check[] {
-  const failures = savingProblems(redis);
-  if (!redis.writesSucceed) failures.unshift("the append-only file cannot be written");
-  return failures.map((says) =>
-    fail(
-      "redis disk",
-      says,
-      "Check that its disk is not full and that it may write to its directory; the log of redis-server names the error.",
-    ),
-  );
-}
-
-function checkMemory(redis: RedisHealth): Check {
-  const { usedBytes, limitBytes } = redis;
-  const used = `${Math.round(usedBytes / 2 ** 20)} MiB used`;
-  const limit = `${used} of ${Math.round(limitBytes / 2 ** 20)} MiB`;
-  if (isClosed(redis)) {
-    return fail(
-      "redis memory",
-      limit,
-      "Give Redis more memory (maxmemory): until sync has freed some, no events are accepted.",
-    );
-  }
-  if (mayBeClosed(redis)) {
-    return warn(
-      "redis memory",
-      `${limit}: from 85 % on no events are accepted, until it is below 80 % again`,
-      "Give Redis more memory (maxmemory), or work through the dead letters.",
-    );
-  }
-  return ok("redis memory", limitBytes > 0 ? limit : `${used}, no limit`);
 }

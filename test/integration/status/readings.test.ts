@@ -258,9 +258,9 @@ test("a replica is read, too, and is not taken for processes that have ended", a
   const status = statusOf(readings, stores.config, "1");
   const view = { paint: (_: string, text: string) => text, bars: false, peak: undefined };
   expect(statusLines(status, view)[0]).toContain("which processes run is not known");
-  expect(checkProcesses(readings)).toContainEqual(
-    expect.objectContaining({ name: "processes", result: "warn" }),
-  );
+  const checks = checkProcesses(readings, stores.config);
+  expect(checks.find(({ says }) => says.startsWith("Redis rejects"))?.result).toBe("fail");
+  expect(checks.map(({ name }) => name)).not.toContain("processes");
   // CrmsyncRoleMissing would fire.
   const registry = new Registry();
   createGauges(registry, "1").show(readings, readings.pingMs);
