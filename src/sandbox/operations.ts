@@ -20,7 +20,7 @@ export interface NamedEndpoint {
   readonly path: string;
   readonly purpose: string;
   /** The spec says that the service itself does not implement it yet. */
-  readonly announced?: true;
+  readonly announced: boolean;
 }
 
 interface SpecifiedEndpoint {
@@ -38,77 +38,37 @@ export const SPECIFIED_ENDPOINTS: readonly SpecifiedEndpoint[] = [
   { method: "PUT", path: "/business-relations/{crmCode}", operation: "update" },
 ];
 
-const of = (rest: string): string => `/business-relations/{crmCode}/${rest}`;
-
 /**
- * Source: spec, "Endpoints listed by name only". The name-check report shares its address with GET
- * aml-kyc, so both are one entry.
+ * Source: spec, "Endpoints listed by name only"; `*`: the spec says that the service itself does not implement it yet.
+ * The name-check report shares its address with GET aml-kyc, so both are one entry.
  */
-export const NAMED_ENDPOINTS: readonly NamedEndpoint[] = [
-  { method: "GET", path: of("links"), purpose: "retrieve business relation links" },
-  { method: "POST", path: of("links"), purpose: "link business relations to a primary one" },
-  { method: "DELETE", path: of("links"), purpose: "delete business relation links" },
-  { method: "POST", path: of("documents"), purpose: "upload documents with metadata" },
-  { method: "GET", path: of("documents"), purpose: "retrieve documents and metadata" },
-  { method: "DELETE", path: of("documents"), purpose: "delete documents" },
-  {
-    method: "GET",
-    path: of("documents/metadata-only"),
-    purpose: "retrieve document metadata without binary files",
-  },
-  {
-    method: "POST",
-    path: of("documents/metadata-only"),
-    purpose: "submit document metadata without a file",
-  },
-  {
-    method: "GET",
-    path: of("aml-kyc"),
-    purpose: "retrieve AML/KYC results, or the latest name-check report as a PDF document",
-  },
-  {
-    method: "POST",
-    path: of("investor-commitments"),
-    purpose: "register an investor commitment",
-  },
-  {
-    method: "POST",
-    path: "/cash-transactions",
-    purpose: "submit a cash transaction for AML monitoring",
-  },
-  {
-    method: "GET",
-    path: "/cash-transactions/aml-results",
-    purpose: "list AML results for a business relation or portfolio",
-  },
-  {
-    method: "GET",
-    path: "/cash-transactions/{externalTransactionId}/aml-result",
-    purpose: "AML cashflow monitoring result for one cash transaction",
-  },
-  {
-    method: "GET",
-    path: "/data/availability",
-    purpose: "readiness per custodian for a given customer and date",
-  },
-  {
-    method: "GET",
-    path: "/data/positions",
-    purpose: "positions for portfolios as of a date, normalised across custodians",
-  },
-  {
-    method: "POST",
-    path: "/auth/token",
-    purpose: "generate a bearer token from client credentials",
-    announced: true,
-  },
-  {
-    method: "GET",
-    path: "/data/transactions",
-    purpose: "transactions as of a date",
-    announced: true,
-  },
-];
+const NAMED = `
+  GET     /business-relations/{crmCode}/links                    retrieve business relation links
+  POST    /business-relations/{crmCode}/links                    link business relations to a primary one
+  DELETE  /business-relations/{crmCode}/links                    delete business relation links
+  POST    /business-relations/{crmCode}/documents                upload documents with metadata
+  GET     /business-relations/{crmCode}/documents                retrieve documents and metadata
+  DELETE  /business-relations/{crmCode}/documents                delete documents
+  GET     /business-relations/{crmCode}/documents/metadata-only  retrieve document metadata without binary files
+  POST    /business-relations/{crmCode}/documents/metadata-only  submit document metadata without a file
+  GET     /business-relations/{crmCode}/aml-kyc                  retrieve AML/KYC results, or the latest name-check report as a PDF document
+  POST    /business-relations/{crmCode}/investor-commitments     register an investor commitment
+  POST    /cash-transactions                                     submit a cash transaction for AML monitoring
+  GET     /cash-transactions/aml-results                         list AML results for a business relation or portfolio
+  GET     /cash-transactions/{externalTransactionId}/aml-result  AML cashflow monitoring result for one cash transaction
+  GET     /data/availability                                     readiness per custodian for a given customer and date
+  GET     /data/positions                                        positions for portfolios as of a date, normalised across custodians
+  POST*   /auth/token                                            generate a bearer token from client credentials
+  GET*    /data/transactions                                     transactions as of a date
+`;
+
+export const NAMED_ENDPOINTS: readonly NamedEndpoint[] = NAMED.trim()
+  .split("\n")
+  .map((line) => {
+    const [word = "", path = "", ...purpose] = line.trim().split(/ +/);
+    const method = word.replace("*", "");
+    return { method, path, purpose: purpose.join(" "), announced: word.endsWith("*") };
+  });
 
 /** Whether the path belongs to the service and not to the sandbox's own pages. */
 export function isServicePath(path: string): boolean {
