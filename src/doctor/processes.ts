@@ -68,59 +68,27 @@ function checkRunning({ processes }: Readings): Check[] {
   ];
 }
 
-/** Keys looked at for another prefix, at most: a large Redis must not be scanned for minutes. */
-const MAX_SCANNED = 200_000;
 const SCAN_COUNT = 10_000;
 
 /** Keys that hold changes, by the end of their names. */
 const HOLDS_CHANGES =
   /^(.+):(?:unsynced:(?:live|bulk)|thin-events|crm-events:(?:wait|paused|prioritized|delayed|active))$/;
 
-/**
- * Finds changes that wait under another QUEUE_PREFIX, where no process takes them.
- * @param deadlineMs after this time the search ends, and says how far it got.
- */
-export async function checkOtherPrefixes(
-  { config, redis }: Stores,
-  deadlineMs: number,
-): Promise<Check[]> {
-  const startedAt = performance.now();
-  const isLate = () => performance.now() - startedAt > deadlineMs;
+/** Finds changes that wait under another QUEUE_PREFIX, where no process takes them. */
+export async function checkOtherPrefixes({ config, redis }: Stores): Promise<Check[]> {
   const found = new Set<string>();
-  let cursor = "0";
-  let scanned = 0;
-  do {
-    const [next, keys] = await redis.scan(cursor, "COUNT", SCAN_COUNT);
-    cursor = next;
-    scanned += SCAN_COUNT;
+  for await (const keys of redis.scanStream({ count: SCAN_COUNT }) as AsyncIterable<string[]>) {
     for (const key of keys) {
       const [, prefix = config.QUEUE_PREFIX] = HOLDS_CHANGES.exec(key) ?? [];
       if (prefix !== config.QUEUE_PREFIX) found.add(prefix);
     }
-  } while (cursor !== "0" && scanned < MAX_SCANNED && !isLate());
-  const checks: Check[] = [];
-  if (cursor !== "0") {
-    checks.push(
-      warn(
-        "queue prefix",
-        `only the first ${scanned} keys of Redis were looked at for changes under another QUEUE_PREFIX`,
-        "Was QUEUE_PREFIX ever changed? Run the doctor with the former one: it says whether changes wait there.",
-      ),
-    );
   }
-  const running = await Promise.all(
-    [...found].map((prefix) => new Heartbeats(redis, keysOf(prefix)).running()),
-  );
-  for (const [index, prefix] of [...found].entries()) {
+  const checks = [...found].map(async (prefix): Promise<Check[]> => {
     // Another tenant's processes take care of it.
-    if ((running[index] ?? []).length > 0) continue;
-    checks.push(
-      warn(
-        "queue prefix",
-        `changes wait under QUEUE_PREFIX ${prefix}, and no process runs there`,
-        `Was QUEUE_PREFIX changed? Start a process with QUEUE_PREFIX=${prefix} until they are sent. If they are not needed, delete the keys that begin with ${prefix}:.`,
-      ),
-    );
-  }
-  return checks;
+    if ((await new Heartbeats(redis, keysOf(prefix)).running()).length > 0) return [];
+    const says = `changes wait under QUEUE_PREFIX ${prefix}, and no process runs there`;
+    const remedy = `Was QUEUE_PREFIX changed? Start a process with QUEUE_PREFIX=${prefix} until they are sent. If they are not needed, delete the keys that begin with ${prefix}:.`;
+    return [warn("queue prefix", says, remedy)];
+  });
+  return (await Promise.all(checks)).flat();
 }

@@ -26,7 +26,7 @@ export const secretFindings = (readings: Processes): Finding[] => [
 ];
 
 /** The processes that go on with a former value of a secret. */
-export const unusableFindings = ({ processes }: Processes): Finding[] =>
+const unusableFindings = ({ processes }: Processes): Finding[] =>
   processes.flatMap(({ id, secretProblems = [] }) =>
     secretProblems.map((problem) =>
       finding(
