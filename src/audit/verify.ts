@@ -14,13 +14,7 @@ export interface ChainFound {
   readonly head: Head;
 }
 
-export interface Verified {
-  readonly lines: number;
-  readonly faults: readonly Fault[];
-  /** What cannot be known, or is explained by a line of the trail. */
-  readonly notes: readonly Fault[];
-  readonly chains: readonly ChainFound[];
-}
+export type Verified = ReturnType<Verification["end"]>;
 
 /** A head from outside the files: what the chain must contain. */
 export interface KnownHead {
@@ -79,7 +73,7 @@ export class Verification {
     this.#check(line, place);
   }
 
-  end(): Verified {
+  end() {
     this.#endUnreadable();
     for (const chain of this.#chains.values()) this.#checkKeyed(chain);
     for (const known of this.#known) if (!this.#met.has(known)) this.#missing(known);
@@ -88,6 +82,7 @@ export class Verification {
       this.#fault({ file: "", line: 0 }, "there is no line: nothing was verified");
     }
     const chains = [...this.#chains.values()].map(({ first, head }) => ({ first, head }));
+    /** Notes: what cannot be known, or is explained by a line of the trail. */
     return { lines: this.#lines, faults: this.#faults, notes: this.#notes, chains };
   }
 

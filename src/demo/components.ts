@@ -14,7 +14,6 @@ import { BURST_REQUESTS, REQUESTS_PER_HOUR } from "../service-spec/limits.ts";
 import { UserError } from "../ops/user-error.ts";
 import { startSandbox } from "../sandbox/serve.ts";
 import { ProcessFailed, Supervisor } from "./supervisor.ts";
-import type { ServiceAddress } from "./service-reader.ts";
 
 /** Short, so that what a killed daemon held is soon free again: the sandbox answers in milliseconds. */
 const SERVICE_TIMEOUT_MS = 5000;
@@ -24,23 +23,7 @@ export interface Clock {
   readonly burstMs: number;
 }
 
-interface RedisComponent extends RedisTarget {
-  /** Rejects when it cannot be restarted. */
-  readonly failed: Promise<never>;
-  /** The variables by which a process reaches it. */
-  readonly env: Readonly<Record<string, string>>;
-}
-
-export interface Components {
-  readonly dataDir: string;
-  readonly redis: RedisComponent;
-  readonly service: ServiceAddress;
-  readonly daemonUrl: string;
-  readonly ingestToken: string;
-  readonly daemon: Supervisor;
-  /** Rejects when one of them cannot be restarted. */
-  readonly failed: Promise<never>;
-}
+export type Components = Awaited<ReturnType<typeof startComponents>>;
 
 export interface StartOptions {
   readonly clock: Clock;
@@ -50,10 +33,7 @@ export interface StartOptions {
 }
 
 /** Starts all of them; `stack` stops them. */
-export async function startComponents(
-  options: StartOptions,
-  stack: AsyncDisposableStack,
-): Promise<Components> {
+export async function startComponents(options: StartOptions, stack: AsyncDisposableStack) {
   const { clock, say } = options;
   const dataDir = await prepareDir(options.dataDir, stack);
   const redis = await provideRedis(dataDir, say, stack);
@@ -98,6 +78,7 @@ export async function startComponents(
   );
   stack.defer(async () => daemon.stop());
   const daemonUrl = await daemon.start();
+  // Rejects when one of them cannot be restarted.
   const failed = Promise.race([daemon.failed, redis.failed]);
   failed.catch(() => {});
   return { dataDir, redis, service, daemonUrl, ingestToken, daemon, failed };
@@ -119,19 +100,19 @@ async function prepareDir(given: string | undefined, stack: AsyncDisposableStack
   return dir;
 }
 
-/** The Redis of REDIS_URL, from which our keys are removed at the end, or one of our own. */
+/** With the variables by which a process reaches it: the Redis of REDIS_URL, from which our keys are removed at the end, or one of our own. */
 async function provideRedis(
   dataDir: string,
   say: (text: string) => void,
   stack: AsyncDisposableStack,
-): Promise<RedisComponent> {
+) {
   const config = readConfig();
   const { REDIS_URL: url, QUEUE_PREFIX } = config;
   if (url !== undefined) {
     const prefix = `{crmsync-demo-${randomBytes(4).toString("hex")}}`;
     const target = redisTarget({ ...config, QUEUE_PREFIX: prefix }, url);
     stack.defer(async () => removeKeys(target));
-    return { ...target, env: envOf(target, config), failed: new Promise(() => {}) };
+    return { ...target, env: envOf(target, config), failed: new Promise<never>(() => {}) };
   }
   const report = ({ reason }: { reason?: unknown }): void =>
     say(`redis-server exited (${String(reason)}) and is being restarted`);

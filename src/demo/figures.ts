@@ -15,31 +15,19 @@ export interface Figures {
   readonly quota: { readonly limit: number; readonly remaining: number | undefined };
   /** Upper bounds in seconds. */
   readonly freshness: { readonly p50: number | undefined; readonly p99: number | undefined };
-  readonly backlog: Backlog;
+  readonly backlog: ReturnType<typeof readBacklog>;
   readonly daemon: { readonly pid: number | undefined; readonly restarts: number };
 }
 
 /** Counted by the service itself. */
-export interface ServiceCounts {
-  readonly requests: number;
-  readonly created: number;
-  readonly updated: number;
-  readonly throttled: number;
-}
+export type ServiceCounts = Readonly<typeof NO_COUNTS>;
 
-export const NO_COUNTS: ServiceCounts = { requests: 0, created: 0, updated: 0, throttled: 0 };
-
-/** What waits; undefined while the daemon is down. */
-export interface Backlog {
-  readonly inbox: number | undefined;
-  readonly records: number | undefined;
-  /** Age in seconds of the oldest change that is not on the service. */
-  readonly oldest: number | undefined;
-}
+export const NO_COUNTS = { requests: 0, created: 0, updated: 0, throttled: 0 };
 
 const WAITING = ["wait", "prioritized", "active", "delayed"] as const;
 
-export function readBacklog(metrics: DaemonMetrics): Backlog {
+/** What waits, and the age in seconds of the oldest change that is not on the service; undefined while the daemon is down. */
+export function readBacklog(metrics: DaemonMetrics) {
   const jobs = (queue: string): number | undefined => {
     const counts = WAITING.map((state) => metrics.gauge("queue_jobs", { queue, state }));
     return counts.includes(undefined) ? undefined : counts.reduce((a = 0, b = 0) => a + b);

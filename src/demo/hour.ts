@@ -4,20 +4,12 @@
  */
 import { createClient, editClient, addMistake } from "./clients.ts";
 import { Crm } from "./crm.ts";
-import type { Client, ClientEvent, Expected } from "./crm.ts";
+import type { Client, ClientEvent } from "./crm.ts";
 import { Timetable } from "./timetable.ts";
-import type { Delivery } from "./timetable.ts";
 import { createRandom } from "./random.ts";
 import type { Random } from "./random.ts";
 
-export interface Hour {
-  /** In the order in which they are sent. */
-  readonly deliveries: readonly Delivery[];
-  /** Number of different events; fewer than the deliveries, because some are sent twice. */
-  readonly events: number;
-  readonly expected: ReadonlyMap<string, Expected>;
-  readonly expectedDeadLetters: number;
-}
+export type Hour = ReturnType<typeof planHour>;
 
 export interface HourOptions {
   readonly seed: number;
@@ -49,7 +41,7 @@ const EDITS_IN_A_STORM = 40;
 const STORM = 0.012;
 const LATEST = 0.94;
 
-export function planHour(options: HourOptions): Hour {
+export function planHour(options: HourOptions) {
   const random = createRandom(options.seed);
   const crm = new Crm(random, options.source, options.startAt);
   const timetable = new Timetable(random, crm, options.lengthMs);

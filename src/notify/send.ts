@@ -19,18 +19,7 @@ export interface Sent {
   readonly isRefused: boolean;
 }
 
-export interface Sender {
-  /** Without what may be secret of the address. */
-  where(): {
-    /** With its port, and without. */
-    readonly host: string;
-    readonly name: string;
-    readonly isEncrypted: boolean;
-    readonly format: NotifyFormat;
-  };
-  send(message: Message, signal?: AbortSignal): Promise<Sent>;
-  close(): Promise<void>;
-}
+export type Sender = NonNullable<ReturnType<typeof openSender>>;
 
 /** Limit for the whole exchange, ms; shorter than the lease of a message. */
 const TIMEOUT_MS = 10_000;
@@ -43,11 +32,7 @@ const MOST_CHARACTERS = 200;
  * @param now what time it is for the receiver, ms.
  * @returns undefined without NOTIFY_URL.
  */
-export function openSender(
-  config: Config,
-  timeoutMs = TIMEOUT_MS,
-  now = () => Date.now(),
-): Sender | undefined {
+export function openSender(config: Config, timeoutMs = TIMEOUT_MS, now = () => Date.now()) {
   const { NOTIFY_URL: url, NOTIFY_SECRET: secret } = config.secrets;
   if (url === undefined) return undefined;
   const agent = createAgent({
@@ -59,12 +44,13 @@ export function openSender(
   const addressOf = () => new URL(url.value().trim());
   const formatOf = (address: URL) => config.NOTIFY_FORMAT ?? formatFor(address);
   return {
+    /** Without what may be secret of the address; `host` is with its port, `name` without. */
     where() {
       const address = addressOf();
       const { host, hostname: name, protocol } = address;
       return { host, name, isEncrypted: protocol === "https:", format: formatOf(address) };
     },
-    async send(message, signal) {
+    async send(message: Message, signal?: AbortSignal): Promise<Sent> {
       try {
         const address = addressOf();
         const secrets = secretsOf(secret && (() => secret.value()));

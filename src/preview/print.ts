@@ -3,7 +3,6 @@ import { styleText } from "node:util";
 import { counted } from "../ops/counted.ts";
 import { cut } from "../service-spec/characters.ts";
 import { WARNING_REASONS, type MappingWarning } from "../mapping/mapping.ts";
-import type { WantedStatus } from "../sync/wanted-status.ts";
 import type { Preview } from "./preview-one.ts";
 
 /** Rows of a table that are shown; the rest is counted. */
@@ -135,25 +134,7 @@ export interface PlacedPreview extends Preview {
   readonly place: string;
 }
 
-export interface Summary {
-  readonly records: number;
-  readonly passing: number;
-  readonly ignored: number;
-  readonly toFetch: number;
-  readonly deadLetters: number;
-  /** What would be done with those that pass; absent where no Redis tells. */
-  readonly decisions?: Readonly<Partial<Record<"create" | "update" | "skip" | "fetch", number>>>;
-  /** What would be sent of those that pass, as far as it is known. */
-  readonly statuses: Readonly<Record<WantedStatus, number>>;
-  /** Those that pass and have a crmCode which a later one has: one relation, so one state is sent. */
-  readonly repeated: number;
-  /** Where the first of them is. */
-  readonly firstRepeated: string | undefined;
-  readonly values: readonly Row[];
-  readonly problems: readonly Row[];
-  /** Why records are ignored, and why others leave the service. */
-  readonly ignoredBecause: readonly Row[];
-}
+export type Summary = ReturnType<typeof summarise>;
 
 interface Row {
   readonly field: string;
@@ -182,7 +163,7 @@ export function printLine(preview: Preview): string {
 }
 
 /** What a whole export comes to. */
-export function summarise(previews: readonly PlacedPreview[]): Summary {
+export function summarise(previews: readonly PlacedPreview[]) {
   const count = (result: Preview["result"]) =>
     previews.filter((preview) => preview.result === result).length;
   const values = new Map<string, Row>();
@@ -214,8 +195,9 @@ export function summarise(previews: readonly PlacedPreview[]): Summary {
     ignored: count("ignored"),
     toFetch: count("to fetch"),
     deadLetters: count("dead letter"),
-    ...decisionsOf([...newest.values()]),
+    decisions: decisionsOf([...newest.values()]),
     statuses: statusesOf([...newest.values()]),
+    /** Those that pass and have a crmCode which a later one has: one relation, so one state is sent. */
     repeated: repeated.length,
     firstRepeated: repeated[0]?.place,
     values: sorted(values),
@@ -224,18 +206,18 @@ export function summarise(previews: readonly PlacedPreview[]): Summary {
   };
 }
 
-/** @param previews those that pass. */
-function decisionsOf(previews: readonly Preview[]): Pick<Summary, "decisions"> {
+/** What would be done with those that pass; undefined where no Redis tells. */
+function decisionsOf(previews: readonly Preview[]) {
   const counts = { create: 0, update: 0, skip: 0, fetch: 0 };
   for (const { decision } of previews) {
-    if (decision === undefined) return {};
+    if (decision === undefined) return undefined;
     if (decision !== "reject") counts[decision] += 1;
   }
-  return { decisions: counts };
+  return counts;
 }
 
-/** @param previews those that pass. */
-function statusesOf(previews: readonly Preview[]): Summary["statuses"] {
+/** What would be sent of those that pass, as far as it is known. */
+function statusesOf(previews: readonly Preview[]) {
   const counts = { mapped: 0, terminated: 0, active: 0 };
   for (const { decision, status = "mapped" } of previews) {
     if (decision !== "skip") counts[status] += 1;
@@ -255,7 +237,7 @@ export function printSummary(summary: Summary): string {
   ];
   const lines = [`${records} records: ${counts.join(", ")}`];
   if (decisions !== undefined && passing > 0) {
-    const { create = 0, update = 0, skip = 0, fetch = 0 } = decisions;
+    const { create, update, skip, fetch } = decisions;
     const requests = create + update + 2 * fetch;
     const { terminated } = summary.statuses;
     const ending = terminated > 0 ? ` (${terminated} of them terminated)` : "";

@@ -14,16 +14,7 @@ interface LoadedChange extends Required<Change> {
   state: number;
 }
 
-export interface Load {
-  /** In the order of their times. */
-  readonly changes: readonly Change[];
-  readonly events: number;
-  readonly records: number;
-  /** Events that came before, with the same source, id and content: crmsync ignores them. */
-  readonly duplicates: number;
-  /** Events that stand after a newer one of their record. */
-  readonly outOfOrder: number;
-}
+export type Load = ReturnType<EventLoad["load"]>;
 
 const hashOf = contentHashWith(undefined);
 
@@ -62,14 +53,17 @@ export class EventLoad {
     this.#changes.push({ at, record, lane, state, bare: fields === undefined, creates });
   }
 
-  load(): Load {
-    const changes = this.#changes.sort((a, b) => a.at - b.at);
-    completeStates(changes);
+  load() {
+    /** In the order of their times. */
+    const changes: readonly Change[] = this.#changes.sort((a, b) => a.at - b.at);
+    completeStates(this.#changes);
     return {
       changes,
       events: this.#events,
       records: this.#newest.length,
+      /** Events that came before, with the same source, id and content: crmsync ignores them. */
       duplicates: this.#duplicates,
+      /** Events that stand after a newer one of their record. */
       outOfOrder: this.#outOfOrder,
     };
   }

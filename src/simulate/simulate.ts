@@ -39,16 +39,7 @@ export interface Strategy {
   readonly ranks: (settings: Settings) => RankOf;
 }
 
-export interface Run {
-  /** When each request was sent, ms. */
-  readonly requests: readonly number[];
-  /** When each change was proven on the service, or needed nothing more, ms; by its index. */
-  readonly settledAt: Float64Array;
-  /** Changes that were sent, replaced by a newer one before that, or needed no request. */
-  readonly counts: WaitingRecords["counts"];
-  /** For how long changes waited while no slot of the hour was free, ms. */
-  readonly exhaustedMs: number;
-}
+export type Run = ReturnType<Simulation["run"]>;
 
 /** Time to take one permit; they are taken one after the other. */
 const PERMIT_MS = 3;
@@ -162,9 +153,11 @@ class Simulation {
     );
   }
 
-  run(): Run {
+  run() {
     const { settledAt, counts } = this.#records;
-    return { requests: this.#requests, settledAt, counts, exhaustedMs: this.#exhaustedMs };
+    /** When each request was sent, and for how long changes waited while no slot of the hour was free, ms. */
+    const sent = { requests: this.#requests, exhaustedMs: this.#exhaustedMs };
+    return { settledAt, counts, ...sent };
   }
 
   /** Sends one request, or goes to the time of the next event that could allow one. */
