@@ -18,28 +18,21 @@ const RETRY_AFTER_S = 5;
 type Payload = FastifyRequest["raw"];
 type Done = (error: Error | null, body?: Buffer) => void;
 
-export interface BodyReader {
-  /** Must be called for each request before its body is read. */
-  expect(request: FastifyRequest, reply: FastifyReply, isVerified: boolean): void;
-  /** A parser of fastify for bodies up to so many bytes. */
-  readonly upTo: (limit: number) => (request: FastifyRequest, payload: Payload, done: Done) => void;
-  /** Resolves when the body that was read may be parsed. */
-  readonly turn: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
-}
-
 /** @param refused called when a body is refused because of all the others. */
-export function createBodyReader(server: Server, refused: () => void): BodyReader {
+export function createBodyReader(server: Server, refused: () => void) {
   const room = createRoom(server);
   const turns = createTurns(BODIES_AT_ONCE);
   const expected = new WeakMap<FastifyRequest, { held: number; readonly most: number }>();
   return {
-    expect(request, reply, isVerified) {
+    /** Must be called for each request before its body is read. */
+    expect(request: FastifyRequest, reply: FastifyReply, isVerified: boolean): void {
       const { socket } = request.raw;
       const body = { held: 0, most: isVerified ? ALL_BODIES : UNVERIFIED_BODIES };
       expected.set(request, body);
       reply.raw.once("close", () => room.release(socket, body.held));
     },
-    upTo: (limit) => (request, payload, done) => {
+    /** A parser of fastify for bodies up to so many bytes. */
+    upTo: (limit: number) => (request: FastifyRequest, payload: Payload, done: Done) => {
       const body = expected.get(request);
       if (body === undefined) throw new Error("a body was read without being expected");
       readBody(payload, limit, done, (bytes) => {
@@ -49,7 +42,9 @@ export function createBodyReader(server: Server, refused: () => void): BodyReade
         return isHeld;
       });
     },
-    turn: (request, reply) => turns.take(expected.get(request)?.held ?? 0, reply.raw),
+    /** Resolves when the body that was read may be parsed. */
+    turn: (request: FastifyRequest, reply: FastifyReply) =>
+      turns.take(expected.get(request)?.held ?? 0, reply.raw),
   };
 }
 

@@ -10,16 +10,9 @@ import { connectionsOf } from "./connections.ts";
 const QUIET_MS = 1000;
 const CHECK_MS = 25;
 
-export interface Drain {
-  /**
-   * Accepts no more connections. On the open ones, requests are still answered, now with
-   * `Connection: close`; those that stay quiet are closed, or all idle ones at once if not `patient`.
-   * Resolves when the last one is closed, however often it is called.
-   */
-  close(patient: boolean): Promise<void>;
-}
+export type Drain = ReturnType<typeof drainable>;
 
-export function drainable(app: FastifyInstance): Drain {
+export function drainable(app: FastifyInstance) {
   const { server } = app;
   const connections = connectionsOf(server);
   let closing: Promise<void> | undefined;
@@ -54,7 +47,12 @@ export function drainable(app: FastifyInstance): Drain {
   }
 
   return {
-    close(patient) {
+    /**
+     * Accepts no more connections. On the open ones, requests are still answered, now with
+     * `Connection: close`; those that stay quiet are closed, or all idle ones at once if not `patient`.
+     * Resolves when the last one is closed, however often it is called.
+     */
+    close(patient: boolean): Promise<void> {
       closing ??= closeAll(patient ? QUIET_MS : 0);
       return closing;
     },

@@ -1,40 +1,36 @@
 /** What every request to HTTP intake must pass before its body is read. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Overload } from "../ops/overload.ts";
-import { createBodyReader, type BodyReader } from "./bodies.ts";
+import { createBodyReader } from "./bodies.ts";
 import type { CountRequest } from "./rate-limit.ts";
 import { Refusal } from "./refusal.ts";
 
-export interface IntakeGuard {
-  /**
-   * @param sender the name of a sender whose credentials are verified already, else undefined.
-   * @throws Refusal
-   */
-  admit(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    sender: string | undefined,
-    tooFast?: 429 | 503,
-  ): Promise<void>;
-  /** A parser of fastify for the bodies of admitted requests. */
-  readonly bodiesUpTo: BodyReader["upTo"];
-  /** A hook of fastify: the handler of an admitted request begins when few others are under way. */
-  readonly turn: BodyReader["turn"];
-}
+export type IntakeGuard = ReturnType<typeof createIntakeGuard>;
 
 export function createIntakeGuard(
   app: FastifyInstance,
   count: CountRequest,
   refused: (why: Overload) => void,
-): IntakeGuard {
+) {
   const bodies = createBodyReader(app.server, () => refused("bodies"));
   return {
-    async admit(request, reply, sender, tooFast) {
+    /**
+     * @param sender the name of a sender whose credentials are verified already, else undefined.
+     * @throws Refusal
+     */
+    async admit(
+      request: FastifyRequest,
+      reply: FastifyReply,
+      sender: string | undefined,
+      tooFast?: 429 | 503,
+    ): Promise<void> {
       await count(request, sender, tooFast);
       refuseEncoded(request);
       bodies.expect(request, reply, sender !== undefined);
     },
+    /** A parser of fastify for the bodies of admitted requests. */
     bodiesUpTo: bodies.upTo,
+    /** A hook of fastify: the handler of an admitted request begins when few others are under way. */
     turn: bodies.turn,
   };
 }

@@ -14,16 +14,8 @@ interface Waiting {
   readonly begin: () => void;
 }
 
-export interface Turns {
-  /**
-   * Resolves when a body of so many bytes may be parsed; never if the connection is closed before. The body
-   * counts until its response is sent.
-   */
-  take(bytes: number, response: ServerResponse): Promise<void>;
-}
-
 /** @param most bytes of all bodies that are parsed at once; a larger body is parsed alone. */
-export function createTurns(most: number): Turns {
+export function createTurns(most: number) {
   const waiting: Waiting[] = [];
   let busy = 0;
 
@@ -37,7 +29,11 @@ export function createTurns(most: number): Turns {
   }
 
   return {
-    take: (bytes, response) =>
+    /**
+     * Resolves when a body of so many bytes may be parsed; never if the connection is closed before. The body
+     * counts until its response is sent.
+     */
+    take: (bytes: number, response: ServerResponse): Promise<void> =>
       new Promise((resolve) => {
         if (response.closed) return;
         let isBusy = false;
