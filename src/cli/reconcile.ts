@@ -11,13 +11,13 @@ import { PLAN_KEPT_HOURS } from "../state/reconciliations.ts";
 import { openStores } from "../status/stores.ts";
 import { openPlan, type OpenPlan } from "../reconcile/plan-file.ts";
 import { openSession, type Session } from "../reconcile/session.ts";
-import { LISTED_CRMS, openListing } from "../reconcile/crm-snapshot.ts";
+import { listCrm, LISTED_CRMS, openListing } from "../reconcile/crm-snapshot.ts";
 import { openSnapshot, type OpenSnapshot } from "../reconcile/open-snapshot.ts";
 import { unfinishedPlan } from "../reconcile/carry-out.ts";
 import { recordAct } from "./operator.ts";
 import { applyIt } from "./reconcile/apply.ts";
-import { listWithBar } from "./reconcile/list-crm.ts";
 import { confirmed } from "./confirm.ts";
+import { showBar } from "./reconcile/bars.ts";
 import { forgetComparison } from "./reconcile/forget.ts";
 import { listComparisons } from "./reconcile/list.ts";
 import { compareAll } from "./reconcile/compare.ts";
@@ -269,6 +269,29 @@ async function newSnapshot(
   if (from !== undefined) return listWithBar(session, from, object);
   const snapshot = await openSnapshot(name ?? "-", session.dir, encoding);
   return { ...snapshot, isWhole: whole === true };
+}
+
+/** @param object lists this one only */
+async function listWithBar(
+  session: Session,
+  crm: string,
+  object: string | undefined,
+): Promise<OpenSnapshot> {
+  const { stores } = session;
+  const bar = showBar(`listing ${crm}`, "records");
+  // Most CRMs do not say how many records they have: about as many as the service.
+  const expected = await stores.redis.hlen(stores.keys.ledger);
+  try {
+    return await listCrm(session, crm, {
+      object,
+      onProgress({ objects }) {
+        const listed = Object.values(objects).reduce((sum, records) => sum + records, 0);
+        bar.update(listed, expected);
+      },
+    });
+  } finally {
+    bar.stop();
+  }
 }
 
 /** The snapshot that a plan was made for. */

@@ -6,11 +6,7 @@ import { writeNew } from "../write-new.ts";
 import type { FolderPaths } from "./paths.ts";
 import { MADE_SECRETS, variablesText } from "./variables.ts";
 
-export interface Made {
-  readonly written: readonly string[];
-  /** Files that were there before: they stay as they are. */
-  readonly kept: readonly string[];
-}
+export type Made = ReturnType<typeof makeFolder>;
 
 /**
  * Writes what is missing, the variables last: what an interrupted call has left is completed by the next one.
@@ -21,13 +17,14 @@ export interface Made {
 export function makeFolder(
   paths: FolderPaths,
   options: { readonly service?: string; readonly mapping?: string; readonly hasMapping: boolean },
-): Made {
+) {
   if (existsSync(paths.env)) {
     throw new UserError(
       `${paths.env} already exists, and nothing was changed: edit it, or choose another folder`,
     );
   }
   const written: string[] = [];
+  /** Files that were there before: they stay as they are. */
   const kept: string[] = [];
   const write = (file: string, text: string) =>
     (writeNew(file, text, 0o600) ? written : kept).push(file);

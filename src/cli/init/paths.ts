@@ -1,20 +1,13 @@
 import { join } from "node:path";
 
-/** Where the files of an installation are. */
-export interface FolderPaths {
-  readonly folder: string;
-  readonly env: string;
-  readonly mapping: string;
-  /** The file that names what git must not keep. */
-  readonly ignored: string;
-  readonly secret: (name: string) => string;
-}
+export type FolderPaths = ReturnType<typeof pathsOf>;
 
-/** @param folder an absolute path. */
-export const pathsOf = (folder: string): FolderPaths => ({
+/** Where the files of an installation are. @param folder an absolute path. */
+export const pathsOf = (folder: string) => ({
   folder,
   env: join(folder, "env"),
   mapping: join(folder, "mapping.yaml"),
+  /** Names what git must not keep. */
   ignored: join(folder, ".gitignore"),
-  secret: (name) => join(folder, "secrets", name),
+  secret: (name: string): string => join(folder, "secrets", name),
 });
