@@ -419,7 +419,12 @@ export const LISTS: Readonly<Record<string, AnswerList>> = {
       .filter(({ deleted_at: deletedAt }) => (deletedAt !== undefined) === isDeleted)
       .filter((one) => isSinceTime(one["updated_at"], since))
       .filter((one) => isSinceTime(one["deleted_at"], query.get("deleted_since")))
-      .map(({ deleted_at: _, ...record }) => record);
+      .map((record) =>
+        pick(
+          record,
+          Object.keys(record).filter((name) => name !== "deleted_at"),
+        ),
+      );
     // The order of creation is the one that does not move.
     const isStable = query.get("order") === "created";
     const sorted = isStable ? found.toSorted(byId) : found.toSorted(byKey(timeAndId("updated_at")));

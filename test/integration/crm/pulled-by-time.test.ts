@@ -220,6 +220,18 @@ test.for(["wealthbox", "redtail"])(
   },
 );
 
+test.for(["wealthbox", "redtail"])("%s: pages that stay when a record changes", async (name) => {
+  const crm = crmOf(name);
+  await using opened = await openPull(crm);
+  const cursor = await begin(opened);
+  for (const n of [1, 2, 3, 4, 5]) opened.set(n, at(60 * n));
+  const pulled = await opened.pull(cursor, NOW + 600_000, (page) => {
+    if (page === 1) opened.set(1, at(500));
+  });
+  const found = new Set(pulled.changes.map(({ id }) => id));
+  expect([...found].toSorted()).toEqual([1, 2, 3, 4, 5].map(crm.idOf));
+});
+
 test("Redtail: a record that says that it is deleted is a deletion, and none of the list", async () => {
   const crm = crmOf("redtail");
   await using opened = await openPull(crm);
