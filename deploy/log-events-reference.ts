@@ -16,6 +16,11 @@ crmCode (\`printf %s CRMCODE | sha256sum | cut -c1-12\`), or the crmCode itself 
 would repeat within ten seconds are counted instead: \`suppressed\` says how many were left out. With
 [traces](deploy.md#traces), a line that belongs to a span carries its \`trace_id\` and \`span_id\`.
 
+The fields mean the same in every line: \`outcome\`, \`reason\`, \`why\` and \`reply\` say how or why; \`record\`, \`source\`, \`crm\`,
+\`webhook\` and \`fields\` name what the line is about; \`records\`, \`relations\`, \`rows\`, \`requests\`, \`messages\`, \`added\`,
+\`removed\` and \`tries\` count; names that end in \`_ms\`, \`_s\` or \`_hours\`, and \`until\`, say how long or by how much
+(\`step_ms\`: negative, a clock was set back). \`record.ignored\` and \`record.value_left_out\` come at the level debug.
+
 On a terminal the same lines are written for people; \`LOG_FORMAT=json\` or \`text\` asks for either form.
 
 | event | meaning |

@@ -4,14 +4,8 @@
  * generated from this table (`node deploy/generate.ts`).
  */
 export const LOG_EVENTS = {
-  "daemon.starting": [
-    "The process starts.",
-    "The first line; `version` and `node` say which program runs, `roles` what it is going to do.",
-  ],
-  "daemon.started": [
-    "The process is up.",
-    "`roles` says what it does, `url` where it serves HTTP, `mapping` what it makes of records.",
-  ],
+  "daemon.starting": "The process starts.",
+  "daemon.started": "The process is up.",
   "config.variable_unread": [
     "A variable is set that crmsync does not read; its name is like that of one that is not set.",
     "`variable` names it, `meant` the other one. If it is another program's, leave it.",
@@ -25,65 +19,48 @@ export const LOG_EVENTS = {
   "daemon.stop_step_failed": "One step of the shutdown failed; the others were carried out.",
   "daemon.defect":
     "Something unexpected was thrown: a defect of crmsync. The process ends with 70.",
-  "log.level_changed": ["SIGUSR2 changed the log level.", "`level_now` is the new one."],
+  "log.level_changed": "SIGUSR2 changed the log level.",
 
-  "change.settled": [
-    "A change has ended.",
-    "`outcome` and `reason` say how, `freshness_s` how long after its event.",
-  ],
+  "change.settled": "A change has ended.",
   "change.requeued":
     "A record is due again at once, because the service's reply asks for another request.",
   "change.retry_scheduled": [
     "The service gave no usable reply for one change; it is tried again.",
     "`reason` says why, `tries` how often before. Each at debug; at info one line a minute for each reason, and `suppressed` counts the others.",
   ],
-  "change.forbidden": [
+  "change.forbidden":
     "The service answered 403 for one change, and not for all. It is tried again, then it becomes a dead letter.",
-    "`record` names it.",
-  ],
   "change.overwritten":
     "The service did not have what was proven: an older request has taken effect late. The change is sent again.",
-  "change.not_stored": [
+  "change.not_stored":
     "The service confirmed a change, and did not have it minutes later. It is sent again.",
-    "`record` names it.",
-  ],
   "termination.held": [
     "More relations than TERMINATE_LIMIT would be terminated within 24 hours: this one is held until a person decides.",
-    "`record` names it; crmsync held list shows all of them.",
+    "crmsync held list shows all of them.",
   ],
   "update.held": [
     "More relations than EMPTY_LIMIT would lose a field within an hour: this update is held until a person decides.",
-    "`record` names it; crmsync held list shows all of them.",
+    "crmsync held list shows all of them.",
   ],
-  "change.not_opened": [
+  "change.not_opened":
     "A staged state cannot be opened with STATE_KEY. It stays in Redis and is tried again.",
-    "`record` names it.",
-  ],
   "change.lost": [
     "A change that waited is gone from Redis: its key was deleted or evicted. Send the record again.",
-    "`record` names it. If there are many, reconcile an export of the CRM.",
+    "If there are many, reconcile an export of the CRM.",
   ],
   "change.interrupted":
     "Work on one change was cut short, mostly by a lost Redis. It is repeated once its lock has expired.",
 
   "event.retry_scheduled":
     "An event could not be processed for a reason that may pass; it is tried again.",
-  "record.ignored": [
-    "The mapping leaves a record out; nothing is sent.",
-    "At debug; `why` says for which reason.",
-  ],
-  "record.value_left_out": [
+  "record.ignored": "The mapping leaves a record out; nothing is sent.",
+  "record.value_left_out":
     "The mapping did not carry over a value of a record as it was; the rest of the record continues.",
-    "At debug; `fields`, `why` and `kind` say which, why, and what kind of value it is.",
-  ],
   "record.left": [
     "A record no longer fulfils its rule's condition: its relation will be terminated.",
     "The mapping says so by `onLeave: terminate`.",
   ],
-  "dead_letter.dropped": [
-    "A dead letter is no longer needed.",
-    "`why` says how its event, or a newer one of the record, ended.",
-  ],
+  "dead_letter.dropped": "A dead letter is no longer needed.",
   "dead_letter.redriven": [
     "Dead letters were redriven, because they may pass now.",
     "`records` says how many; `why`: the value lists have changed, or the service accepts what it has rejected before (`false rejections`).",
@@ -101,27 +78,17 @@ export const LOG_EVENTS = {
     "Requests were refused or connections cut, because they would have harmed the other senders.",
     "`reason` is connections (too many), pipelined (requests without reading the responses), unread (a response that was not read), bodies (too much memory) or rate (HTTP_RATE_LIMIT).",
   ],
-  "http.open_to_all": [
+  "http.open_to_all":
     "Other machines can read /status and /metrics without a token: set VIEWER_TOKEN.",
-    "`host` is where they listen.",
-  ],
   "http.defect": "An HTTP request failed inside crmsync: a defect. It was answered 500.",
 
-  "webhook.failed": [
-    "A webhook request was not accepted.",
-    "`webhook` names the CRM, `outcome` and `why` the reason.",
-  ],
+  "webhook.failed": "A webhook request was not accepted.",
   "webhook.changes_lost":
     "A CRM reports that it lost changes: reconcile an export of it (crmsync reconcile).",
 
-  "fetch.failed": [
-    "A CRM did not return a record; it is tried again.",
-    "`crm` names it, `outcome` and `why` the reason.",
-  ],
-  "pull.not_answered": [
+  "fetch.failed": "A CRM did not return a record; it is tried again.",
+  "pull.not_answered":
     "A CRM was asked for its changes and did not answer as it should; it is asked again.",
-    "`crm` names it, `why` the reason.",
-  ],
   "pull.cursor_lost":
     "A CRM does not know any more where the last pull ended: all its records are listed in the lane bulk, and deletions since then need a comparison.",
   "pull.failed": "A pull of a CRM ended with an error that is not the CRM's; it is tried again.",
@@ -167,20 +134,15 @@ export const LOG_EVENTS = {
     "Its fingerprints leave these fields out: those with `owned: false` or `fill: empty`.",
   ],
 
-  "audit.failed": [
-    "The audit trail cannot be written: this process sends nothing until it can.",
-    "`err` says why.",
-  ],
+  "audit.failed": "The audit trail cannot be written: this process sends nothing until it can.",
   "audit.recovered": "The audit trail can be written again; sending continues.",
   "audit.head": [
     "The newest line of the audit trail.",
     "`head` can be given to `crmsync audit verify --head`. Each hour with new lines, and when the process ends.",
   ],
 
-  "secret.unusable": [
+  "secret.unusable":
     "The file of a secret has changed and cannot be used; the last value that could stays in force.",
-    "`why` says what is wrong with it.",
-  ],
 
   "service.denied": [
     "The service denies access. All sending has stopped.",
@@ -195,30 +157,16 @@ export const LOG_EVENTS = {
   "service.recovered": "The service gives usable replies again.",
   "probe.failed": "A probe of a service that denies access could not be carried out.",
 
-  "quota.throttled": [
-    "The service answered 429; no process sends for a while.",
-    "`until` says how long.",
-  ],
-  "quota.pacing_changed": [
-    "An unexplained 429 has switched pacing to steady.",
-    "`for_hours` says for how long.",
-  ],
+  "quota.throttled": "The service answered 429; no process sends for a while.",
+  "quota.pacing_changed": "An unexplained 429 has switched pacing to steady.",
   "quota.bursts_proven":
     "The service accepted more than a token bucket would have: bursts are allowed.",
-  "quota.spent_elsewhere": [
+  "quota.spent_elsewhere":
     "Another program has spent requests of the same quota; the count was corrected.",
-    "`requests` says how many.",
-  ],
   "quota.redis_error": "The quota could not read or write its state in Redis.",
 
-  "ledger.warm": [
-    "The service has been listed, and the ledger is warm.",
-    "It knows `relations` relations.",
-  ],
-  "ledger.listing_failed": [
-    "A page of the service's list could not be read; it is tried again.",
-    "`reason` says why.",
-  ],
+  "ledger.warm": "The service has been listed, and the ledger is warm.",
+  "ledger.listing_failed": "A page of the service's list could not be read; it is tried again.",
   "ledger.listing_token_changed":
     "The token has changed while the service was listed: the listing begins again with the new one.",
   "ledger.list_endless": [
@@ -233,10 +181,7 @@ export const LOG_EVENTS = {
     "Listing kept failing: changes are sent without it, some at the price of a second request.",
   "ledger.warm_up_interrupted": "The warm-up of the ledger was interrupted; it continues.",
 
-  "reconcile.began": [
-    "A reconciliation begins: of a file in RECONCILE_DIR, or scheduled.",
-    "`tries` counts the runs that were begun and have not ended.",
-  ],
+  "reconcile.began": "A reconciliation begins: of a file in RECONCILE_DIR, or scheduled.",
   "reconcile.ended": [
     "A reconciliation that this daemon began has ended.",
     "Its file was moved to `done` or `failed`. `outcome` is success, stopped (a guard asks for a person) or failed; the file `.result.json` beside it says more. `requests` is what its plan needs.",
@@ -249,37 +194,20 @@ export const LOG_EVENTS = {
 
   "value_lists.unknown":
     "The tenant's value lists are not known yet; events with values for them wait in the inbox.",
-  "value_lists.fetch_failed": [
-    "The service did not return the tenant's value lists.",
-    "`reply` says why.",
-  ],
-  "value_lists.field_unusable": [
+  "value_lists.fetch_failed": "The service did not return the tenant's value lists.",
+  "value_lists.field_unusable":
     "Fields of the service's value lists are not as it promises: their last known lists stay, or they are ignored.",
-    "`fields` names them.",
-  ],
-  "value_lists.sent_again": [
+  "value_lists.sent_again":
     "The service's value lists have more values: relations that were sent without one are sent again.",
-    "`fields` names the lists, `records` counts the relations.",
-  ],
-  "value_lists.values_left_out": [
+  "value_lists.values_left_out":
     "Records were sent without a value that the service's list of a field allows by now: reconcile an export of the CRM.",
-    "`fields` names the field, `records` counts the records, at most.",
-  ],
-  "value_lists.changed": [
-    "The service's value list of a field has changed.",
-    "`fields` names it, `added` and `removed` count the values, `why` says it in words.",
-  ],
+  "value_lists.changed": "The service's value list of a field has changed.",
   "value_lists.check_failed": "The tenant's value lists could not be checked; it is tried again.",
 
   "sync.loop_error": "The loop that spends permits failed once; it continues.",
-  "bulk.cancelled": [
+  "bulk.cancelled":
     "An operator has dropped changes that waited in the lane bulk (crmsync bulk cancel).",
-    "`records` says how many.",
-  ],
-  "sweep.ledger_rows_deleted": [
-    'Old ledger rows that only said "does not exist" were deleted.',
-    "`rows` says how many.",
-  ],
+  "sweep.ledger_rows_deleted": 'Old ledger rows that only said "does not exist" were deleted.',
   "sweep.failed": "A sweep failed; the next one repeats it.",
   "reconcile.list_kept": [
     "Old files of reconcile could not be removed; it is tried again.",
@@ -295,14 +223,10 @@ export const LOG_EVENTS = {
   ],
   "redis.replica_late":
     "No replica of Redis has confirmed an event in time; it was accepted all the same.",
-  "redis.clock_stepped": [
+  "redis.clock_stepped":
     "Redis' clock was set. Pauses may end earlier or later, and a 429 may come; no change is lost.",
-    "`step_ms` says by how much; negative: back.",
-  ],
-  "source.clock_set_back": [
+  "source.clock_set_back":
     "The clock of a source was set back: its events count as of their arrival until it is right again.",
-    "`step_ms` says by how much.",
-  ],
   "redis.went_backwards": [
     "Redis went back to an older state, or was emptied: the ledger is not believed any more, and is warmed again.",
     "`rows` says how many rows it had, `removed` how many states waited that are older than what this process has sent since.",
@@ -316,10 +240,7 @@ export const LOG_EVENTS = {
 
   "redis.started": "The embedded redis-server is up.",
   "redis.restarted": "The embedded redis-server is up again after it had exited.",
-  "redis.exited": [
-    "The embedded redis-server exited unexpectedly. It is started again.",
-    "`reason` says how.",
-  ],
+  "redis.exited": "The embedded redis-server exited unexpectedly. It is started again.",
   "redis.gave_up": "The embedded redis-server keeps exiting; the daemon ends.",
 
   "notify.failed": [
@@ -327,16 +248,13 @@ export const LOG_EVENTS = {
     "`why` says what came back; NOTIFY_URL is never shown. `tries` says how often before.",
   ],
   "notify.given_up": "A notification could not be delivered for six hours, and was given up.",
-  "notify.left_out": [
-    "Notifications were left out, because too many wait already.",
-    "`messages` says how many.",
-  ],
+  "notify.left_out": "Notifications were left out, because too many wait already.",
   "notify.error": [
     "Looking for what must be notified failed; it is tried again.",
     "Mostly because Redis is away or rejects writes.",
   ],
 
-  "sandbox.started": ["The embedded service is up.", "`token_file` holds its token."],
+  "sandbox.started": "The embedded service is up.",
   "sandbox.defect": "The embedded service failed on a request: a defect.",
 
   "tracing.unavailable": "The trace collector does not answer; spans are dropped until it does.",
