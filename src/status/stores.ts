@@ -2,16 +2,15 @@
 import type { Redis } from "ioredis";
 import type { Config } from "../config.ts";
 import { Inbox } from "../event/inbox.ts";
-import type { Reading } from "../ops/redis-reading.ts";
 import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
-import { quotaReading, type QuotaState } from "../quota/quota.ts";
+import { quotaReading } from "../quota/quota.ts";
 import { quotaLimits } from "../service/open-service.ts";
 import { AuditActs } from "../state/audit-acts.ts";
 import { DeadLetterExpiry } from "../state/dead-letter-expiry.ts";
 import { DeadLetters } from "../state/dead-letters.ts";
 import { DoubleRelations } from "../state/double-relations.ts";
 import { ServiceDenial } from "../state/denial.ts";
-import { keysOf, type Keys } from "../state/keys.ts";
+import { keysOf } from "../state/keys.ts";
 import { Ledger } from "../state/ledger.ts";
 import { EndedSessions } from "../state/ended-sessions.ts";
 import { Notifications } from "../state/notifications.ts";
@@ -63,61 +62,10 @@ const TERMINATION_HOURS = 24;
 const MINUTES = 60;
 const HOURS = 24;
 
-export interface Stores {
-  readonly config: Config;
-  readonly redis: Redis;
-  readonly keys: Keys;
-  readonly sealing: Sealing;
-  readonly keyring: Keyring;
-  readonly keptFields: StoredKeptFields;
-  readonly resealing: Resealing;
-  readonly inbox: Inbox;
-  readonly staged: StagedStates;
-  readonly verifications: Verifications;
-  readonly terminationGuard: TerminationGuard;
-  readonly emptyingGuard: EmptyingGuard;
-  readonly heldTerminations: HeldTerminations;
-  readonly records: RecordStore;
-  readonly doubles: DoubleRelations;
-  readonly line: Line;
-  readonly bulkPauses: BulkPauses;
-  readonly bulkChanges: BulkChanges;
-  readonly thinEvents: ThinEvents;
-  readonly ledger: Ledger;
-  readonly deadLetters: DeadLetters;
-  readonly deadLetterExpiry: DeadLetterExpiry;
-  readonly denial: ServiceDenial;
-  readonly outage: Outage;
-  readonly sources: Sources;
-  readonly clock: RedisClock;
-  readonly ownMemory: OwnMemory;
-  readonly tenantLists: StoredTenantLists;
-  readonly heartbeats: Heartbeats;
-  /** What all processes counted within the last hour, by the minute. */
-  readonly outcomes: SlicedCounts;
-  /** How long the service took within the last 24 hours, by the hour. */
-  readonly durations: SlicedCounts;
-  readonly stateAge: StateAge;
-  readonly settledLately: SettledLately;
-  readonly stateVersion: StateVersion;
-  readonly knownService: KnownService;
-  readonly reconciliations: Reconciliations;
-  readonly comparisons: Comparisons;
-  readonly crmChecks: CrmChecks;
-  readonly pulls: Pulls;
-  readonly reconcileRuns: ReconcileRuns;
-  readonly notifications: Notifications;
-  readonly auditActs: AuditActs;
-  readonly endedSessions: EndedSessions;
-  readonly history: History;
-  /** Reads the quota without taking part in it. */
-  readonly quotaState: Reading<QuotaState>;
-  /** Closes the queues and the connection. */
-  close(): Promise<void>;
-}
+export type Stores = ReturnType<typeof openStores>;
 
 /** @param redis closed with the stores. */
-export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_TRACING): Stores {
+export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_TRACING) {
   const prefix = config.QUEUE_PREFIX;
   const keys = keysOf(prefix);
   const sealing = new Sealing(config.stateKeys);
@@ -171,11 +119,13 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     ownMemory: new OwnMemory(redis, prefix),
     tenantLists: new StoredTenantLists(redis, keys, config.QUOTA_HOUR_MS),
     heartbeats,
+    /** What all processes counted within the last hour, by the minute. */
     outcomes: new SlicedCounts(redis, {
       key: keys.outcomes,
       sliceMs: config.QUOTA_HOUR_MS / MINUTES,
       slices: MINUTES,
     }),
+    /** How long the service took within the last 24 hours, by the hour. */
     durations: new SlicedCounts(redis, {
       key: keys.durations,
       sliceMs: config.QUOTA_HOUR_MS,
@@ -193,8 +143,10 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     pulls: new Pulls(redis, keys),
     reconcileRuns: new ReconcileRuns(redis, keys),
     notifications: new Notifications(redis, keys, config.QUOTA_HOUR_MS),
+    /** Reads the quota without taking part in it. */
     quotaState: quotaReading(quotaLimits(config)),
-    async close() {
+    /** Closes the queues and the connection. */
+    async close(): Promise<void> {
       await Promise.all([inbox.close(), thinEvents.close()]);
       redis.disconnect();
     },
