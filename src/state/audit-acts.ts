@@ -9,6 +9,7 @@ import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
+import { Store } from "./store.ts";
 
 /** What people and processes do; changes at the service have lines of their own. */
 export type ActName =
@@ -64,9 +65,7 @@ const LEASE_MS = 10_000;
 /** Heads of chains that were not continued for this long are forgotten, ms. */
 const KEEP_HEADS_MS = 90 * 86_400_000;
 
-export class AuditActs {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
+export class AuditActs extends Store {
   readonly #isConfigured: boolean;
   readonly #history: History;
   readonly #lease: Lease;
@@ -75,9 +74,8 @@ export class AuditActs {
 
   /** @param isConfigured whether AUDIT_LOG is set here; if not, acts are kept if any process has had it. */
   constructor(redis: Redis, keys: Keys, isConfigured: boolean, history: History) {
+    super(redis, keys);
     this.#history = history;
-    this.#redis = redis;
-    this.#keys = keys;
     this.#isConfigured = isConfigured;
     this.#lease = new Lease(redis, keys.auditOwner, LEASE_MS);
     this.#push = redisScript(redis, new URL("./lua/push-act.lua", import.meta.url));
@@ -87,7 +85,7 @@ export class AuditActs {
   /** Call it before the act is done: no act is then without its line. */
   async record(act: Act): Promise<void> {
     this.note(act);
-    const { auditActs, auditHeads } = this.#keys;
+    const { auditActs, auditHeads } = this.keys;
     await this.#push([auditActs, auditHeads], this.textOf(act));
   }
 
@@ -107,13 +105,13 @@ export class AuditActs {
 
   /** The oldest act without a line. */
   async next(): Promise<WaitingAct | undefined> {
-    const text = await this.#redis.lindex(this.#keys.auditActs, 0);
+    const text = await this.redis.lindex(this.keys.auditActs, 0);
     return text === null ? undefined : { text, line: lineOf(text) };
   }
 
   /** The act has its line. */
   async written({ text }: WaitingAct): Promise<void> {
-    await this.#redis.lrem(this.#keys.auditActs, 1, text);
+    await this.redis.lrem(this.keys.auditActs, 1, text);
   }
 
   /** Whether this process may write the acts now; one may at a time. */
@@ -123,18 +121,18 @@ export class AuditActs {
 
   /** Since when the oldest act waits for its line, ms. */
   waitingSince(): Reading<number | undefined> {
-    return reading(["lindex", this.#keys.auditActs, 0], (text: string | null) =>
+    return reading(["lindex", this.keys.auditActs, 0], (text: string | null) =>
       text === null ? undefined : Number.parseInt(text),
     );
   }
 
   async noteHead(chain: string, head: StoredHead): Promise<void> {
-    await this.#noteHead([this.#keys.auditHeads], [chain, head.seq, JSON.stringify(head)]);
+    await this.#noteHead([this.keys.auditHeads], [chain, head.seq, JSON.stringify(head)]);
   }
 
   /** Chain → its newest line. */
   async heads(): Promise<ReadonlyMap<string, StoredHead>> {
-    const fields = await this.#redis.hgetall(this.#keys.auditHeads);
+    const fields = await this.redis.hgetall(this.keys.auditHeads);
     return new Map(
       Object.entries(fields).map(([chain, text]) => [chain, JSON.parse(text) as StoredHead]),
     );
@@ -142,7 +140,7 @@ export class AuditActs {
 
   async forgetOldHeads(now: number): Promise<void> {
     for (const [chain, { at }] of await this.heads()) {
-      if (now - at > KEEP_HEADS_MS) await this.#redis.hdel(this.#keys.auditHeads, chain);
+      if (now - at > KEEP_HEADS_MS) await this.redis.hdel(this.keys.auditHeads, chain);
     }
   }
 }

@@ -6,6 +6,7 @@ import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
 import { unchanged, type RecordStore } from "./record-store.ts";
 import { scanSorted } from "./scan.ts";
+import { Store } from "./store.ts";
 
 /** Records that are read in one round trip. */
 const PAGE = 500;
@@ -19,9 +20,7 @@ export interface Dropped {
   readonly crmCodes: readonly string[];
 }
 
-export class BulkChanges {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
+export class BulkChanges extends Store {
   readonly #store: RecordStore;
   readonly #history: Pick<History, "note">;
   readonly #verifyMs: number;
@@ -33,8 +32,7 @@ export class BulkChanges {
     store: RecordStore,
     { history, verifyMs }: { readonly history: Pick<History, "note">; readonly verifyMs: number },
   ) {
-    this.#redis = redis;
-    this.#keys = keys;
+    super(redis, keys);
     this.#store = store;
     this.#history = history;
     this.#verifyMs = Math.ceil(verifyMs);
@@ -42,7 +40,7 @@ export class BulkChanges {
 
   /** crmCodes of all that wait, a page at a time; what is dropped meanwhile does no harm. */
   async *waiting(): AsyncGenerator<string[]> {
-    for await (const page of scanSorted(this.#redis, this.#keys.unsynced("bulk"), PAGE)) {
+    for await (const page of scanSorted(this.redis, this.keys.unsynced("bulk"), PAGE)) {
       yield page.map(([crmCode]) => crmCode);
     }
   }
@@ -68,7 +66,7 @@ export class BulkChanges {
   }
 
   async #cancel(crmCode: string, last: number): Promise<"busy" | "kept" | "dropped"> {
-    const { bulkCancelled, seen } = this.#keys;
+    const { bulkCancelled, seen } = this.keys;
     const at = { verifyMs: this.#verifyMs };
     const end = await this.#store.change<"busy" | "kept" | "dropped">(crmCode, [], (read) => {
       const cancelled = cancel(read, last, { ...read, ...at });
@@ -84,6 +82,6 @@ export class BulkChanges {
 
   /** How many were dropped since the last call of any process. */
   async takeCount(): Promise<number> {
-    return Number((await this.#redis.getdel(this.#keys.bulkCancelled)) ?? 0);
+    return Number((await this.redis.getdel(this.keys.bulkCancelled)) ?? 0);
   }
 }

@@ -2,10 +2,8 @@
  * The pause of the lane bulk by an operator: no process takes a bulk change to send it (lua/take.lua)
  * until the lane is resumed. It is in Redis, so it survives every restart.
  */
-import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import { redisWrite } from "../ops/redis-script.ts";
-import type { Keys } from "./keys.ts";
+import { Store } from "./store.ts";
 
 export interface BulkPause {
   /** ms */
@@ -19,41 +17,31 @@ export interface BulkPause {
 /** What the waiting loops of all processes hear when the lane was paused (job-notifier.ts). */
 const PAUSED = "paused";
 
-export class BulkPauses {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
-  readonly #write: ReturnType<typeof redisWrite>;
-
-  constructor(redis: Redis, keys: Keys) {
-    this.#redis = redis;
-    this.#keys = keys;
-    this.#write = redisWrite(redis);
-  }
-
+export class BulkPauses extends Store {
   /** Undefined while the lane is not paused. */
   reading(): Reading<BulkPause | undefined> {
-    return reading(["get", this.#keys.bulkPause], (text: string | null) =>
+    return reading(["get", this.keys.bulkPause], (text: string | null) =>
       text === null ? undefined : (JSON.parse(text) as BulkPause),
     );
   }
 
   current(): Promise<BulkPause | undefined> {
-    return readOne(this.#redis, this.reading());
+    return readOne(this.redis, this.reading());
   }
 
   /** @returns false when it was paused already; that pause stays as it is. */
   async begin(pause: BulkPause): Promise<boolean> {
-    const { bulkPause, jobsAdded } = this.#keys;
-    const begun = (await this.#write("SET", bulkPause, JSON.stringify(pause), "NX")) === "OK";
+    const { bulkPause, jobsAdded } = this.keys;
+    const begun = (await this.write("SET", bulkPause, JSON.stringify(pause), "NX")) === "OK";
     // A loop that waits for a permit gives up; without this it would notice when it has one.
-    if (begun) await this.#redis.publish(jobsAdded, PAUSED);
+    if (begun) await this.redis.publish(jobsAdded, PAUSED);
     return begun;
   }
 
   /** @returns false when it was not paused. */
   async end(): Promise<boolean> {
-    const ended = (await this.#redis.del(this.#keys.bulkPause)) === 1;
-    if (ended) await this.#redis.publish(this.#keys.jobsAdded, "bulk");
+    const ended = (await this.redis.del(this.keys.bulkPause)) === 1;
+    if (ended) await this.redis.publish(this.keys.jobsAdded, "bulk");
     return ended;
   }
 }

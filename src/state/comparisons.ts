@@ -1,10 +1,11 @@
 /** The last comparisons of the CRM with the service, each with its plan: no crmCodes. */
 import type { Redis } from "ioredis";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, redisWrites, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { DriftKind } from "../sync/drift.ts";
 import type { Keys } from "./keys.ts";
 import { PLAN_KEPT_HOURS } from "./reconciliations.ts";
+import { Store } from "./store.ts";
 
 /** Most comparisons that are listed. */
 const MOST_LISTED = 10;
@@ -65,25 +66,18 @@ export interface NotedComparison {
   readonly dismissed?: true;
 }
 
-export class Comparisons {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
-  readonly #key: string;
+export class Comparisons extends Store {
   readonly #note: RedisScript<null>;
-  readonly #writes: ReturnType<typeof redisWrites>;
 
   constructor(redis: Redis, keys: Keys) {
-    this.#redis = redis;
-    this.#keys = keys;
-    this.#key = keys.comparisons;
-    this.#writes = redisWrites(redis);
+    super(redis, keys);
     this.#note = redisScript(redis, new URL("./lua/note-comparison.lua", import.meta.url));
   }
 
   async note(comparison: NotedComparison): Promise<void> {
     const { at } = comparison;
     const args = [Math.floor(at), JSON.stringify(comparison), MOST_LISTED, MOST_REMEMBERED];
-    await this.#note([this.#key], [...args, at - KEPT_MS, KEPT_MS]);
+    await this.#note([this.keys.comparisons], [...args, at - KEPT_MS, KEPT_MS]);
   }
 
   /** Its plan counts as used from now on. */
@@ -93,14 +87,14 @@ export class Comparisons {
       JSON.stringify(one),
     );
     const [before = "", after = ""] = texts;
-    await this.#writes([
-      ["ZADD", this.#key, Math.floor(at), after],
-      ["ZREM", this.#key, before],
+    await this.writes([
+      ["ZADD", this.keys.comparisons, Math.floor(at), after],
+      ["ZREM", this.keys.comparisons, before],
       ...(plan === undefined
         ? []
         : ([
-            ["HSETNX", this.#keys.plan(plan.id), "state", "cancelled"],
-            ["PEXPIRE", this.#keys.plan(plan.id), KEPT_MS],
+            ["HSETNX", this.keys.plan(plan.id), "state", "cancelled"],
+            ["PEXPIRE", this.keys.plan(plan.id), KEPT_MS],
           ] as const)),
     ]);
   }
@@ -111,10 +105,14 @@ export class Comparisons {
    */
   withOpenPlan(): Reading<NotedComparison[]> {
     const file = new URL("./lua/open-plans.lua", import.meta.url);
-    return scriptReading(file, [this.#key], [this.#keys.plan("")], (found: [string, string[]][]) =>
-      found
-        .map(([text, plan]) => leftOf(JSON.parse(text) as NotedComparison, plan))
-        .filter(({ drift }) => Object.keys(drift).length > 0),
+    return scriptReading(
+      file,
+      [this.keys.comparisons],
+      [this.keys.plan("")],
+      (found: [string, string[]][]) =>
+        found
+          .map(([text, plan]) => leftOf(JSON.parse(text) as NotedComparison, plan))
+          .filter(({ drift }) => Object.keys(drift).length > 0),
     );
   }
 
@@ -130,7 +128,7 @@ export class Comparisons {
 
   async #remembered(now: number): Promise<NotedComparison[]> {
     const oldest = now - KEPT_MS;
-    const texts = await this.#redis.zrevrangebyscore(this.#key, "+inf", oldest);
+    const texts = await this.redis.zrevrangebyscore(this.keys.comparisons, "+inf", oldest);
     return texts.map((text) => JSON.parse(text) as NotedComparison);
   }
 }

@@ -1,8 +1,6 @@
 /** What the last check of each CRM found: one process checks, all of them and the status read it here. */
-import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import { redisWrite } from "../ops/redis-script.ts";
-import type { Keys } from "./keys.ts";
+import { Store } from "./store.ts";
 
 export interface CrmCheck {
   /** When it ended, ms. */
@@ -30,26 +28,17 @@ export type CrmChecksByName = Readonly<Record<string, CrmCheck>>;
 /** One process may check for so long before another one may, ms. */
 const CLAIM_MS = 60_000;
 
-export class CrmChecks {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
-  readonly #write: ReturnType<typeof redisWrite>;
+export class CrmChecks extends Store {
   #changed: ChangedFields = {};
 
-  constructor(redis: Redis, keys: Keys) {
-    this.#redis = redis;
-    this.#keys = keys;
-    this.#write = redisWrite(redis);
-  }
-
   reading(): Reading<CrmChecksByName> {
-    return reading(["get", this.#keys.crmChecks], (text: string | null) =>
+    return reading(["get", this.keys.crmChecks], (text: string | null) =>
       text === null ? {} : (JSON.parse(text) as CrmChecksByName),
     );
   }
 
   async current(): Promise<CrmChecksByName> {
-    const checks = await readOne(this.#redis, this.reading());
+    const checks = await readOne(this.redis, this.reading());
     this.#changed = changedIn(checks);
     return checks;
   }
@@ -64,14 +53,14 @@ export class CrmChecks {
     return this.#changed;
   }
 
-  async claim(): Promise<boolean> {
-    return (await this.#write("SET", this.#keys.crmChecking, "1", "PX", CLAIM_MS, "NX")) === "OK";
+  claim(): Promise<boolean> {
+    return this.claimFor(this.keys.crmChecking, CLAIM_MS);
   }
 
   /** Replaces what was known, and ends the claim. */
   async store(checks: CrmChecksByName): Promise<void> {
-    await this.#write("SET", this.#keys.crmChecks, JSON.stringify(checks));
-    await this.#redis.del(this.#keys.crmChecking);
+    await this.write("SET", this.keys.crmChecks, JSON.stringify(checks));
+    await this.redis.del(this.keys.crmChecking);
     this.#changed = changedIn(checks);
   }
 }

@@ -7,6 +7,7 @@ import type { Redis } from "ioredis";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
+import { Store } from "./store.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -29,17 +30,14 @@ export interface ExpiringLetters {
   readonly firstMs: number;
 }
 
-export class DeadLetterExpiry {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
+export class DeadLetterExpiry extends Store {
   readonly #afterMs: number | undefined;
   readonly #expire: RedisScript<[expired: number, more: number]>;
   readonly #adopt: RedisScript<string>;
 
   /** @param days after which a letter is deleted; undefined: never. */
   constructor(redis: Redis, keys: Keys, days: number | undefined) {
-    this.#redis = redis;
-    this.#keys = keys;
+    super(redis, keys);
     this.#afterMs = days === undefined ? undefined : days * DAY_MS;
     this.#expire = redisScript(redis, new URL("./lua/expire-dead-letters.lua", import.meta.url));
     this.#adopt = redisScript(redis, new URL("./lua/adopt-dead-letters.lua", import.meta.url));
@@ -49,7 +47,7 @@ export class DeadLetterExpiry {
   async expire(): Promise<{ expired: number; more: boolean }> {
     const limits = [MOST_COUNTED_MS, BATCH, BATCH_BYTES];
     const [expired, more] = await this.#expire(
-      [this.#keys.deadLetters],
+      [this.keys.deadLetters],
       [this.#afterMs ?? "", ...limits],
     );
     return { expired, more: more === 1 };
@@ -57,10 +55,10 @@ export class DeadLetterExpiry {
 
   /** Makes letters and their ages agree; costs one round trip when as many of both are there. */
   async adopt(): Promise<void> {
-    const { deadLetters, deadAges } = this.#keys;
+    const { deadLetters, deadAges } = this.keys;
     const [letters, ages] = await Promise.all([
-      this.#redis.hlen(deadLetters),
-      this.#redis.zcard(deadAges),
+      this.redis.hlen(deadLetters),
+      this.redis.zcard(deadAges),
     ]);
     if (letters === ages) return;
     for (const what of ["letters", "ages"]) {
@@ -76,7 +74,7 @@ export class DeadLetterExpiry {
     const withinMs = Math.min(ANNOUNCED_MS, afterMs / 2);
     const file = new URL("./lua/expiring-dead-letters.lua", import.meta.url);
     const args = [afterMs, withinMs];
-    return scriptReading(file, [this.#keys.deadLetters], args, (reply: [number, string]) => {
+    return scriptReading(file, [this.keys.deadLetters], args, (reply: [number, string]) => {
       const [soon, first] = reply;
       if (this.#afterMs === undefined || first === "") return undefined;
       return { soon, withinMs, firstMs: Math.max(0, Number(first)) };
@@ -85,13 +83,13 @@ export class DeadLetterExpiry {
 
   /** For these ids: id → ms until the letter is deleted; empty when letters are never deleted. */
   async left(ids: readonly string[]): Promise<ReadonlyMap<string, number>> {
-    const { deadAges, deadTime } = this.#keys;
+    const { deadAges, deadTime } = this.keys;
     const afterMs = this.#afterMs;
     const left = new Map<string, number>();
     if (afterMs === undefined || ids.length === 0) return left;
     const [counted, since] = await Promise.all([
-      this.#redis.hget(deadTime, "counted"),
-      this.#redis.zmscore(deadAges, ...ids),
+      this.redis.hget(deadTime, "counted"),
+      this.redis.zmscore(deadAges, ...ids),
     ]);
     for (const [index, id] of ids.entries()) {
       const at = since[index] ?? null;

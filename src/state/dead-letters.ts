@@ -1,7 +1,7 @@
 /** Changes that cannot continue by themselves, kept until a person redrives or drops them. */
 import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, redisWrites, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { deadLetterId, type DeadLetter } from "../sync/dead-letter.ts";
 import { storeLetter } from "../sync/letter.ts";
 import type { LetterMark } from "../sync/staged-state.ts";
@@ -9,6 +9,7 @@ import type { Call } from "./commit.ts";
 import { unchanged, type RecordStore } from "./record-store.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
 import type { Keys } from "./keys.ts";
+import { Store } from "./store.ts";
 
 /** Stands for an event that cannot be opened, so that one letter does not hide all others. */
 const DAMAGED =
@@ -49,16 +50,13 @@ const MOST = 500;
 /** Letters that are read with their events in one command: each may hold megabytes. */
 const READ_BATCH = 5;
 
-export class DeadLetters {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
+export class DeadLetters extends Store {
   readonly #sealing: Sealing;
   readonly #store: RecordStore;
   readonly #details: RedisScript<[cursor: string, bytes: number, ...(string | number)[]]>;
 
   constructor(redis: Redis, keys: Keys, sealing: Sealing, store: RecordStore) {
-    this.#redis = redis;
-    this.#keys = keys;
+    super(redis, keys);
     this.#sealing = sealing;
     this.#store = store;
     this.#details = redisScript(redis, new URL("./lua/dead-details.lua", import.meta.url));
@@ -71,7 +69,7 @@ export class DeadLetters {
   async store(deadLetter: DeadLetter): Promise<"stored" | "superseded"> {
     const { event, hasFields, newest, order = "", ...details } = deadLetter;
     const { at, crmCode, id, reason } = deadLetter;
-    const { deadLetters, deadMarks, deadTime } = this.#keys;
+    const { deadLetters, deadMarks, deadTime } = this.keys;
     const own = {
       // Scripts decode it, and Redis' decoder refuses half of a surrogate pair.
       details: JSON.stringify(details, (_name, value: unknown) =>
@@ -112,24 +110,24 @@ export class DeadLetters {
           ...(mark === undefined ? [] : this.#store.dropLetterCalls(id, mark)),
           ["HSET", deadLetters, id, JSON.stringify(value)],
           ["HSET", deadMarks, id, JSON.stringify(stored.mark)],
-          ["HINCRBY", this.#keys.deadReasons, stored.mark.reason, 1],
-          ["ZADD", this.#keys.deadAges, Number(counted ?? 0), id],
+          ["HINCRBY", this.keys.deadReasons, stored.mark.reason, 1],
+          ["ZADD", this.keys.deadAges, Number(counted ?? 0), id],
         ],
       };
     });
   }
 
   count(): Promise<number> {
-    return readOne(this.#redis, this.countReading());
+    return readOne(this.redis, this.countReading());
   }
 
   countReading(): Reading<number> {
-    return reading(["hlen", this.#keys.deadLetters], Number);
+    return reading(["hlen", this.keys.deadLetters], Number);
   }
 
   /** Reason → number of dead letters, as the scripts that store and delete them count. */
   reasons(): Reading<Record<string, number>> {
-    return reading(["hgetall", this.#keys.deadReasons], (counts: Record<string, string>) =>
+    return reading(["hgetall", this.keys.deadReasons], (counts: Record<string, string>) =>
       Object.fromEntries(
         Object.entries(counts).map(([reason, count]) => [reason, Math.max(0, Number(count))]),
       ),
@@ -138,14 +136,14 @@ export class DeadLetters {
 
   /** Counts all of them again if the numbers by reason do not add up. @returns whether it did. */
   async recount(): Promise<boolean> {
-    const known = Object.values(await this.#redis.hgetall(this.#keys.deadReasons)).map(Number);
+    const known = Object.values(await this.redis.hgetall(this.keys.deadReasons)).map(Number);
     const sum = known.reduce((total, count) => total + count, 0);
     if (sum === (await this.count()) && known.every((count) => count >= 0)) return false;
     const counts: Record<string, number> = {};
     for await (const { reason } of this.details()) counts[reason] = (counts[reason] ?? 0) + 1;
-    const key = this.#keys.deadReasons;
+    const key = this.keys.deadReasons;
     const entries = Object.entries(counts);
-    await redisWrites(this.#redis)([
+    await this.writes([
       ["DEL", key],
       ...entries.map(([reason, count]) => ["HSET", key, reason, count] as const),
     ]);
@@ -163,8 +161,8 @@ export class DeadLetters {
     for (let from = 0; from < ids.length; from += READ_BATCH) {
       const batch = ids.slice(from, from + READ_BATCH);
       const [texts, marks] = await Promise.all([
-        this.#redis.hmget(this.#keys.deadLetters, ...batch),
-        this.#redis.hmget(this.#keys.deadMarks, ...batch),
+        this.redis.hmget(this.keys.deadLetters, ...batch),
+        this.redis.hmget(this.keys.deadMarks, ...batch),
       ]);
       for (const [index, text] of texts.entries()) {
         if (text !== null) yield await this.#read(text, marks[index] ?? null);
@@ -178,7 +176,7 @@ export class DeadLetters {
     let cursor = "0";
     let most = FEWEST;
     do {
-      const [next, bytes, ...flat] = await this.#details([this.#keys.deadLetters], [cursor, most]);
+      const [next, bytes, ...flat] = await this.#details([this.keys.deadLetters], [cursor, most]);
       cursor = next;
       for (let i = 0; i + 2 < flat.length; i += 3) {
         const details = JSON.parse(String(flat[i])) as Details;
@@ -214,11 +212,11 @@ export class DeadLetters {
   }
 
   async #drop(id: string, mayDrop: (mark: LetterMark, text: string) => boolean): Promise<boolean> {
-    const { deadLetters, deadMarks } = this.#keys;
+    const { deadLetters, deadMarks } = this.keys;
     for (;;) {
       const [text, markText] = await Promise.all([
-        this.#redis.hget(deadLetters, id),
-        this.#redis.hget(deadMarks, id),
+        this.redis.hget(deadLetters, id),
+        this.redis.hget(deadMarks, id),
       ]);
       const mark = markText === null ? NO_MARK : (JSON.parse(markText) as LetterMark);
       if (text === null || !mayDrop(mark, text)) return false;

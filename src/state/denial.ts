@@ -4,9 +4,10 @@
  */
 import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { DenialCause } from "../sync/outcomes.ts";
 import type { Keys } from "./keys.ts";
+import { Store } from "./store.ts";
 
 export interface Denial {
   readonly cause: DenialCause;
@@ -35,12 +36,7 @@ const REPEAT_AFTER = 1 / 5;
 /** A denial that begins within this time after the last one counts as that one, in pauses. */
 const ENDED_FOR = 2 * LONGEST_PAUSE;
 
-export class ServiceDenial {
-  readonly #redis: Redis;
-  readonly #key: string;
-  readonly #endedKey: string;
-  readonly #askedKey: string;
-  readonly #write: ReturnType<typeof redisWrite>;
+export class ServiceDenial extends Store {
   readonly #pauseMs: number;
   readonly #begin: RedisScript<number>;
   readonly #claimProbe: RedisScript<number>;
@@ -49,11 +45,7 @@ export class ServiceDenial {
 
   /** @param pauseMs least time between two probes, ms. */
   constructor(redis: Redis, keys: Keys, pauseMs: number) {
-    this.#redis = redis;
-    this.#key = keys.denial;
-    this.#endedKey = keys.denialEnded;
-    this.#askedKey = keys.probeAsked;
-    this.#write = redisWrite(redis);
+    super(redis, keys);
     this.#pauseMs = pauseMs;
     this.#begin = redisScript(redis, new URL("./lua/begin-denial.lua", import.meta.url));
     this.#claimProbe = redisScript(redis, new URL("./lua/claim-probe.lua", import.meta.url));
@@ -62,11 +54,11 @@ export class ServiceDenial {
   }
 
   current(): Promise<Denial | undefined> {
-    return readOne(this.#redis, this.reading());
+    return readOne(this.redis, this.reading());
   }
 
   reading(): Reading<Denial | undefined> {
-    return reading(["hgetall", this.#key], (fields: Record<string, string>) => {
+    return reading(["hgetall", this.keys.denial], (fields: Record<string, string>) => {
       const [entry] = Object.entries(fields);
       if (entry === undefined) return undefined;
       const [cause, text] = entry;
@@ -78,7 +70,7 @@ export class ServiceDenial {
   /** @returns whether a denial of this cause begins with this reply. */
   async begin(cause: DenialCause, address: string): Promise<boolean> {
     const args = [cause, address, this.#pauseMs, this.#pauseMs * LONGEST_PAUSE];
-    return (await this.#begin([this.#key, this.#endedKey], args)) === 1;
+    return (await this.#begin([this.keys.denial, this.keys.denialEnded], args)) === 1;
   }
 
   /**
@@ -86,30 +78,32 @@ export class ServiceDenial {
    * It is no denial yet.
    */
   async askForProbe(): Promise<void> {
-    await this.#write("SET", this.#askedKey, "due", "PX", Math.ceil(this.#pauseMs), "NX");
+    await this.write("SET", this.keys.probeAsked, "due", "PX", Math.ceil(this.#pauseMs), "NX");
   }
 
   /** Whether a probe was asked for, and this process is the one that makes it. */
   async claimAskedProbe(): Promise<boolean> {
-    if ((await this.#redis.get(this.#askedKey)) !== "due") return false;
+    if ((await this.redis.get(this.keys.probeAsked)) !== "due") return false;
     // Another process may have come first, or the time be over.
-    return (await this.#write("SET", this.#askedKey, "made", "KEEPTTL", "XX", "GET")) === "due";
+    return (
+      (await this.write("SET", this.keys.probeAsked, "made", "KEEPTTL", "XX", "GET")) === "due"
+    );
   }
 
   /** @param force probe although the pause is not over, because the token has changed. */
   async claimProbe(force: boolean): Promise<boolean> {
     const args = [this.#pauseMs, this.#pauseMs * LONGEST_PAUSE, force ? "1" : ""];
-    return (await this.#claimProbe([this.#key], args)) === 1;
+    return (await this.#claimProbe([this.keys.denial], args)) === 1;
   }
 
   /** The reply to a probe says nothing about the denial: another one is made soon. */
   async repeatProbe(): Promise<void> {
-    await this.#repeatProbe([this.#key], [Math.ceil(this.#pauseMs * REPEAT_AFTER)]);
+    await this.#repeatProbe([this.keys.denial], [Math.ceil(this.#pauseMs * REPEAT_AFTER)]);
   }
 
   /** @returns whether there was a denial. */
   async end(): Promise<boolean> {
     const keptMs = Math.ceil(this.#pauseMs * ENDED_FOR);
-    return (await this.#end([this.#key, this.#endedKey], [keptMs])) === 1;
+    return (await this.#end([this.keys.denial, this.keys.denialEnded], [keptMs])) === 1;
   }
 }

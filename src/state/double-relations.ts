@@ -7,6 +7,7 @@ import { reading, type Reading } from "../ops/redis-reading.ts";
 import type { Call } from "./commit.ts";
 import type { Keys } from "./keys.ts";
 import type { ReadRecord, RecordStore } from "./record-store.ts";
+import { Store } from "./store.ts";
 
 /** At most so many are named. */
 export const MOST_DOUBLES = 100;
@@ -20,30 +21,27 @@ export const callsOfDouble = (keys: Keys, [older, newer]: Pair, now: number): Ca
   ["ZREMRANGEBYRANK", keys.doubles, 0, -MOST_DOUBLES - 1],
 ];
 
-export class DoubleRelations {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
+export class DoubleRelations extends Store {
   readonly #records: RecordStore;
 
   constructor(redis: Redis, keys: Keys, records: RecordStore) {
-    this.#redis = redis;
-    this.#keys = keys;
+    super(redis, keys);
     this.#records = records;
   }
 
   /** The newest first. */
   reading(): Reading<readonly Pair[]> {
-    return reading(["zrange", this.#keys.doubles, 0, -1, "REV"], (texts: string[]) =>
+    return reading(["zrange", this.keys.doubles, 0, -1, "REV"], (texts: string[]) =>
       texts.map((text) => JSON.parse(text) as Pair),
     );
   }
 
   /** Forgets those of which one relation has ended. */
   async forgetEnded(): Promise<void> {
-    for (const text of await this.#redis.zrange(this.#keys.doubles, "0", "-1")) {
+    for (const text of await this.redis.zrange(this.keys.doubles, "0", "-1")) {
       const pair = JSON.parse(text) as Pair;
       const both = await Promise.all(pair.map((crmCode) => this.#records.read(crmCode)));
-      if (both.some(hasEnded)) await this.#redis.zrem(this.#keys.doubles, text);
+      if (both.some(hasEnded)) await this.redis.zrem(this.keys.doubles, text);
     }
   }
 }

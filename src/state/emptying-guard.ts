@@ -14,6 +14,7 @@ import {
 import type { TakenState } from "../sync/staged-state.ts";
 import { digestOfRecord } from "./digest.ts";
 import type { Keys } from "./keys.ts";
+import { Store } from "./store.ts";
 
 const SCRIPT = new URL("./lua/note-update.lua", import.meta.url);
 
@@ -25,16 +26,15 @@ export interface EmptyingGuardOptions {
   readonly windowMs: number;
 }
 
-export class EmptyingGuard {
+export class EmptyingGuard extends Store {
   readonly limit: number;
   readonly #windowMs: number;
-  readonly #keys: Keys;
   readonly #note: RedisScript<Reply>;
 
   constructor(redis: Redis, keys: Keys, { limit, windowMs }: EmptyingGuardOptions) {
+    super(redis, keys);
     this.limit = limit;
     this.#windowMs = windowMs;
-    this.#keys = keys;
     this.#note = redisScript(redis, SCRIPT);
   }
 
@@ -47,7 +47,7 @@ export class EmptyingGuard {
     { emptied, filled }: FieldUpdate,
   ): Promise<readonly string[]> {
     const args = [this.#windowMs, digestOfRecord(crmCode), filled, emptied];
-    const counts = countsIn(await this.#note([this.#keys.fieldUpdates], args));
+    const counts = countsIn(await this.#note([this.keys.fieldUpdates], args));
     if (approved) return [];
     const own = fieldsOfLetters(emptied);
     return counts
@@ -57,7 +57,7 @@ export class EmptyingGuard {
 
   /** The fields that updates have emptied within the window. */
   counted(): Reading<EmptiedField[]> {
-    return scriptReading(SCRIPT, [this.#keys.fieldUpdates], [this.#windowMs], countsIn);
+    return scriptReading(SCRIPT, [this.keys.fieldUpdates], [this.#windowMs], countsIn);
   }
 }
 

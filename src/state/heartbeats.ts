@@ -4,6 +4,7 @@ import { reading, readTogether, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 import { nowReading } from "./redis-clock.ts";
+import { Store } from "./store.ts";
 
 /** How often a process writes its heartbeat, ms. */
 export const HEARTBEAT_EVERY_MS = 5000;
@@ -61,34 +62,31 @@ export interface RunningProcess extends ProcessInfo {
   readonly seenAt: number;
 }
 
-export class Heartbeats {
-  readonly #redis: Redis;
+export class Heartbeats extends Store {
   readonly #beat: RedisScript<null>;
-  readonly #key: string;
 
   constructor(redis: Redis, keys: Keys) {
-    this.#redis = redis;
+    super(redis, keys);
     this.#beat = redisScript(redis, new URL("./lua/beat.lua", import.meta.url));
-    this.#key = keys.heartbeats;
   }
 
   async beat({ startedAt, pingMs, clockAheadMs, ...same }: ProcessInfo): Promise<void> {
     const differs = JSON.stringify({ startedAt, pingMs, clockAheadMs });
-    await this.#beat([this.#key], [same.id, JSON.stringify(same), differs, KEPT_MS]);
+    await this.#beat([this.keys.heartbeats], [same.id, JSON.stringify(same), differs, KEPT_MS]);
   }
 
   async leave(id: string): Promise<void> {
-    await this.#redis.hdel(this.#key, id, `${id}@`);
+    await this.redis.hdel(this.keys.heartbeats, id, `${id}@`);
   }
 
   async running(): Promise<RunningProcess[]> {
-    const { now, all } = await readTogether(this.#redis, { now: nowReading, all: this.all() });
+    const { now, all } = await readTogether(this.redis, { now: nowReading, all: this.all() });
     return runningAt(now, all);
   }
 
   /** The last heartbeats of all processes that have not left, in no order. */
   all(): Reading<RunningProcess[]> {
-    return reading(["hgetall", this.#key], (fields: Record<string, string>) =>
+    return reading(["hgetall", this.keys.heartbeats], (fields: Record<string, string>) =>
       Object.keys(fields)
         .filter((field) => !field.endsWith("@"))
         // An older release writes all of it into one field.

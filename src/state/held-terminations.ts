@@ -16,6 +16,7 @@ import type { ReadRecord, RecordStore } from "./record-store.ts";
 import { scanSorted } from "./scan.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
 import { openEvents } from "./staged-values.ts";
+import { Store } from "./store.ts";
 
 export interface HeldTermination {
   readonly crmCode: string;
@@ -42,9 +43,7 @@ const PAGE = 200;
 
 const NO_ACT: ActText = ["", ""];
 
-export class HeldTerminations {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
+export class HeldTerminations extends Store {
   readonly #sealing: Sealing;
   readonly #store: RecordStore;
   readonly #verifyMs: number;
@@ -56,29 +55,27 @@ export class HeldTerminations {
     store: RecordStore,
     verifyMs: number = VERIFY_AFTER_MS,
   ) {
-    this.#redis = redis;
-    this.#keys = keys;
+    super(redis, keys);
     this.#sealing = sealing;
     this.#store = store;
     this.#verifyMs = Math.ceil(verifyMs);
   }
 
   count(): Reading<number> {
-    return reading(["zcard", this.#keys.heldTerminations], Number);
+    return reading(["zcard", this.keys.heldTerminations], Number);
   }
 
   /** Since when the first of them is held, ms. */
   since(): Reading<number | undefined> {
-    return reading(
-      ["zrange", this.#keys.heldTerminations, 0, 0, "WITHSCORES"],
-      ([, at]: string[]) => (at === undefined ? undefined : Number(at)),
+    return reading(["zrange", this.keys.heldTerminations, 0, 0, "WITHSCORES"], ([, at]: string[]) =>
+      at === undefined ? undefined : Number(at),
     );
   }
 
   /** The records among these whose termination is held. */
   async among(crmCodes: readonly string[]): Promise<string[]> {
     if (crmCodes.length === 0) return [];
-    const scores = await this.#redis.zmscore(this.#keys.heldTerminations, ...crmCodes);
+    const scores = await this.redis.zmscore(this.keys.heldTerminations, ...crmCodes);
     return crmCodes.filter((_, n) => scores[n] !== null);
   }
 
@@ -92,15 +89,15 @@ export class HeldTerminations {
 
   /** The crmCodes of all held terminations, a page at a time, in no order. */
   async *crmCodes(): AsyncGenerator<string[]> {
-    for await (const page of scanSorted(this.#redis, this.#keys.heldTerminations, PAGE)) {
+    for await (const page of scanSorted(this.redis, this.keys.heldTerminations, PAGE)) {
       yield page.map(([crmCode]) => crmCode);
     }
   }
 
   /** Held terminations from this position on, oldest first; fewer when a person has decided one meanwhile. */
   async page(from: number, count: number): Promise<HeldTermination[]> {
-    const key = this.#keys.heldTerminations;
-    const crmCodes = await this.#redis.zrange(key, String(from), String(from + count - 1));
+    const key = this.keys.heldTerminations;
+    const crmCodes = await this.redis.zrange(key, String(from), String(from + count - 1));
     const found = await Promise.all(crmCodes.map((crmCode) => this.find(crmCode)));
     return found.filter((one) => one !== undefined);
   }
@@ -134,12 +131,12 @@ export class HeldTerminations {
    * @returns its lane; undefined when it is not held any more.
    */
   release(crmCode: string, act: ActText = NO_ACT): Promise<Lane | undefined> {
-    return this.#store.change(crmCode, [["EXISTS", this.#keys.auditHeads]], (read) => {
+    return this.#store.change(crmCode, [["EXISTS", this.keys.auditHeads]], (read) => {
       const record = release(read, read);
       const lane = record?.staged?.lane;
       const told = lane && [
         ...this.#actCalls(act, read),
-        ["PUBLISH", this.#keys.jobsAdded, lane] as const,
+        ["PUBLISH", this.keys.jobsAdded, lane] as const,
       ];
       return { record, outcome: lane, calls: told };
     });
@@ -147,7 +144,7 @@ export class HeldTerminations {
 
   /** @param act as for `release`. @returns false when it is not held any more. */
   drop(crmCode: string, act: ActText = NO_ACT): Promise<boolean> {
-    return this.#store.change(crmCode, [["EXISTS", this.#keys.auditHeads]], (read) => {
+    return this.#store.change(crmCode, [["EXISTS", this.keys.auditHeads]], (read) => {
       const record = drop(read, { ...read, verifyMs: this.#verifyMs });
       return { record, outcome: record !== undefined, calls: record && this.#actCalls(act, read) };
     });
@@ -156,6 +153,6 @@ export class HeldTerminations {
   /** Keeps the act until a process has written its line, if any process has ever written an audit trail. */
   #actCalls([line, isConfigured]: ActText, { more, now }: ReadRecord): Call[] {
     if (line === "" || (isConfigured !== "1" && more[0] !== 1)) return [];
-    return [["RPUSH", this.#keys.auditActs, `${now} ${line}`]];
+    return [["RPUSH", this.keys.auditActs, `${now} ${line}`]];
   }
 }

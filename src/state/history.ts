@@ -9,6 +9,7 @@ import type { EventStep, NewStep, RunStep, Step } from "../sync/step.ts";
 import type { Call } from "./commit.ts";
 import { lineOf, readSteps } from "./history-steps.ts";
 import type { Keys } from "./keys.ts";
+import { Store } from "./store.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -19,17 +20,14 @@ const objectOf = ({ event: { subject } }: EventStep): string =>
 /** Whose history: of a relation, or of a record of the CRM while no crmCode is known. */
 export type HistoryName = { readonly crmCode: string } | { readonly subject: string };
 
-export class History {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
+export class History extends Store {
   readonly #keptMs: number;
   readonly #append: RedisScript<unknown>;
   #isLeftOut = false;
 
   /** @param days for how long it is kept; 0: not at all. */
   constructor(redis: Redis, keys: Keys, days: number) {
-    this.#redis = redis;
-    this.#keys = keys;
+    super(redis, keys);
     this.#keptMs = days * DAY_MS;
     this.#append = redisScript(redis, new URL("./lua/append-step.lua", import.meta.url));
   }
@@ -48,11 +46,11 @@ export class History {
   callsOfEvent(crmCode: string, step: EventStep): Call[] {
     if (this.#isOff) return [];
     const { body, extra, kind, origin } = lineOf(step);
-    const codes = this.#keys.historyCodes(step.event.subject);
+    const codes = this.keys.historyCodes(step.event.subject);
     return [
-      ["NOTE", this.#keys.history("crmCode", crmCode), this.#keptMs, origin, kind, extra, body],
+      ["NOTE", this.keys.history("crmCode", crmCode), this.#keptMs, origin, kind, extra, body],
       ["CODE", codes, this.#keptMs, crmCode, origin],
-      ["SADD", this.#keys.objects, objectOf(step)],
+      ["SADD", this.keys.objects, objectOf(step)],
     ];
   }
 
@@ -60,7 +58,7 @@ export class History {
   callsOfRun(crmCode: string, step: RunStep): Call[] {
     if (this.#isOff) return [];
     const { body, extra, kind } = lineOf(step);
-    return [["NOTE", this.#keys.history("crmCode", crmCode), this.#keptMs, "", kind, extra, body]];
+    return [["NOTE", this.keys.history("crmCode", crmCode), this.#keptMs, "", kind, extra, body]];
   }
 
   /** Notes a step. Not waited for: the connection carries it before what the caller sends next. */
@@ -70,7 +68,7 @@ export class History {
     const args = [this.#keptMs, origin, kind, extra, body];
     const keys = [this.#keyOf(name)];
     if (step.kind === "event") {
-      keys.push(this.#keys.objects, this.#keys.historyCodes(step.event.subject));
+      keys.push(this.keys.objects, this.keys.historyCodes(step.event.subject));
       args.push(objectOf(step), "crmCode" in name ? name.crmCode : "");
     }
     void this.#append(keys, args).catch(() => {});
@@ -78,12 +76,12 @@ export class History {
 
   /** Oldest first. */
   async read(name: HistoryName): Promise<Step[]> {
-    return readSteps((await this.#redis.get(this.#keyOf(name))) ?? "");
+    return readSteps((await this.redis.get(this.#keyOf(name))) ?? "");
   }
 
   /** crmCodes to which a record of the CRM led, newest first. */
   async codesOf(subject: string): Promise<string[]> {
-    const text = (await this.#redis.get(this.#keys.historyCodes(subject))) ?? "";
+    const text = (await this.redis.get(this.keys.historyCodes(subject))) ?? "";
     const told = text.split("\n").filter((code) => code !== "");
     const recordId = subject.slice(subject.indexOf("/") + 1);
     const isOwnId = !told.includes(recordId) && (await this.#isOf(recordId, subject));
@@ -98,31 +96,31 @@ export class History {
 
   /** Whether anything is kept under the name of a record in the CRM. */
   async hasSubject(subject: string): Promise<boolean> {
-    return (await this.#redis.exists(...this.#keysOfSubject(subject))) > 0;
+    return (await this.redis.exists(...this.#keysOfSubject(subject))) > 0;
   }
 
   /** @returns whether there was anything. */
   async eraseSubject(subject: string): Promise<boolean> {
-    return (await this.#redis.del(...this.#keysOfSubject(subject))) > 0;
+    return (await this.redis.del(...this.#keysOfSubject(subject))) > 0;
   }
 
   #keysOfSubject(subject: string): [string, string] {
-    return [this.#keys.history("subject", subject), this.#keys.historyCodes(subject)];
+    return [this.keys.history("subject", subject), this.keys.historyCodes(subject)];
   }
 
   /** Since when no step is missing, ms; undefined when no history is kept. */
   async since(now: number): Promise<number | undefined> {
-    const text = await this.#redis.get(this.#keys.historySince);
+    const text = await this.redis.get(this.keys.historySince);
     if (text === null || this.#keptMs === 0) return undefined;
     return Math.max(Number(text), now - this.#keptMs);
   }
 
   /** Called again and again by a process that works: begins, continues or ends what `since` says. */
   async keepSince(now: number): Promise<void> {
-    const key = this.#keys.historySince;
-    if (this.#keptMs === 0) await this.#redis.del(key);
+    const key = this.keys.historySince;
+    if (this.#keptMs === 0) await this.redis.del(key);
     else {
-      const write = redisWrite(this.#redis);
+      const write = redisWrite(this.redis);
       await write("SET", key, Math.floor(now), ...(this.#isLeftOut ? [] : ["NX"]));
     }
   }
@@ -133,7 +131,7 @@ export class History {
 
   #keyOf(name: HistoryName): string {
     return "subject" in name
-      ? this.#keys.history("subject", name.subject)
-      : this.#keys.history("crmCode", name.crmCode);
+      ? this.keys.history("subject", name.subject)
+      : this.keys.history("crmCode", name.crmCode);
   }
 }

@@ -2,36 +2,24 @@
  * The kept fields of the mapping that is in use, for every process: also one that only sends, and may
  * have no mapping, must not overwrite them.
  */
-import type { Redis } from "ioredis";
-import { redisWrite } from "../ops/redis-script.ts";
 import { NO_KEEPS, textOfKeeps, type Keeps } from "../sync/keeps.ts";
-import type { Keys } from "./keys.ts";
+import { Store } from "./store.ts";
 
-export class StoredKeptFields {
-  readonly #redis: Redis;
-  readonly #key: string;
-  readonly #write: ReturnType<typeof redisWrite>;
-
-  constructor(redis: Redis, keys: Keys) {
-    this.#redis = redis;
-    this.#key = keys.keptFields;
-    this.#write = redisWrite(redis);
-  }
-
+export class StoredKeptFields extends Store {
   async current(): Promise<Keeps> {
-    return keepsIn((await this.#redis.get(this.#key)) ?? "");
+    return keepsIn((await this.redis.get(this.keys.keptFields)) ?? "");
   }
 
   /** Whether processes work with other kept fields than these. False while none has said any. */
   async differFrom(keeps: Keeps): Promise<boolean> {
-    const text = await this.#redis.get(this.#key);
+    const text = await this.redis.get(this.keys.keptFields);
     return text !== null && textOfKeeps(keepsIn(text)) !== textOfKeeps(keeps);
   }
 
   /** @returns whether others were in use: then the ledger's fingerprints leave out other fields. */
   async adopt(keeps: Keeps): Promise<boolean> {
     const before = await this.current();
-    await this.#write("SET", this.#key, textOfKeeps(keeps));
+    await this.write("SET", this.keys.keptFields, textOfKeeps(keeps));
     return textOfKeeps(before) !== textOfKeeps(keeps);
   }
 }

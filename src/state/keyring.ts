@@ -11,6 +11,7 @@ import { fingerprintWith, type FingerprintOf } from "../sync/fingerprint.ts";
 import type { Keeps } from "../sync/keeps.ts";
 import type { Keys } from "./keys.ts";
 import { keyIdOf, type Sealing } from "./sealing.ts";
+import { Store } from "./store.ts";
 
 const ABOUT = "fingerprints";
 const KEY_BYTES = 32;
@@ -23,16 +24,13 @@ interface Known {
   readonly contentHash: ContentHash;
 }
 
-export class Keyring {
-  readonly #redis: Redis;
-  readonly #key: string;
+export class Keyring extends Store {
   readonly #sealing: Sealing;
   readonly #replace: RedisScript<number>;
   #known: Known | undefined;
 
   constructor(redis: Redis, keys: Keys, sealing: Sealing) {
-    this.#redis = redis;
-    this.#key = keys.keyring;
+    super(redis, keys);
     this.#sealing = sealing;
     this.#replace = redisScript(redis, new URL("./lua/replace-value.lua", import.meta.url));
   }
@@ -50,7 +48,7 @@ export class Keyring {
    */
   async open(): Promise<{ isNew: boolean }> {
     let isNew = false;
-    const stored = await this.#redis.get(this.#key);
+    const stored = await this.redis.get(this.keys.keyring);
     if (stored !== null && !this.#sealing.isCurrent(stored)) {
       const opened = await this.#sealing.open(stored, ABOUT);
       await this.#store(stored, await this.#sealing.seal(opened, ABOUT));
@@ -79,13 +77,13 @@ export class Keyring {
 
   /** Id of the key that Redis is sealed with, if this process does not have it. */
   async missingKey(): Promise<string | undefined> {
-    const stored = await this.#redis.get(this.#key);
+    const stored = await this.redis.get(this.keys.keyring);
     const keyId = stored === null ? undefined : keyIdOf(stored);
     return keyId === undefined || this.#sealing.keyIds.includes(keyId) ? undefined : keyId;
   }
 
   async #read(): Promise<Known> {
-    const stored = await this.#redis.get(this.#key);
+    const stored = await this.redis.get(this.keys.keyring);
     const opened = stored === null ? undefined : await this.#sealing.open(stored, ABOUT);
     const key = opened === undefined ? undefined : Buffer.from(opened, "base64");
     const fingerprints: FingerprintsWithout = (keeps) => fingerprintWith(key, keeps);
@@ -93,6 +91,6 @@ export class Keyring {
   }
 
   async #store(before: string, after: string): Promise<boolean> {
-    return (await this.#replace([this.#key], [before, after])) === 1;
+    return (await this.#replace([this.keys.keyring], [before, after])) === 1;
   }
 }

@@ -1,8 +1,6 @@
 /** Which service and tenant the ledger is about: what another one has is not in it. */
-import type { Redis } from "ioredis";
-import { redisWrite } from "../ops/redis-script.ts";
 import { digestOf } from "./digest.ts";
-import type { Keys } from "./keys.ts";
+import { Store } from "./store.ts";
 
 /** Names a service without its address. @param baseUrl without the version prefix */
 export const serviceName = (baseUrl: string): string =>
@@ -11,42 +9,30 @@ export const serviceName = (baseUrl: string): string =>
 /** Names a token, which cannot be read from it. */
 export const tokenName = (token: string): string => digestOf(token).slice(0, 8);
 
-export class KnownService {
-  readonly #redis: Redis;
-  readonly #key: string;
-  readonly #tokensKey: string;
-  readonly #write: ReturnType<typeof redisWrite>;
-
-  constructor(redis: Redis, keys: Keys) {
-    this.#redis = redis;
-    this.#key = keys.service;
-    this.#tokensKey = keys.serviceTokens;
-    this.#write = redisWrite(redis);
-  }
-
+export class KnownService extends Store {
   /** Its name; undefined before the first process has begun to send. */
   async name(): Promise<string | undefined> {
-    return (await this.#redis.get(this.#key)) ?? undefined;
+    return (await this.redis.get(this.keys.service)) ?? undefined;
   }
 
   async note(name: string): Promise<void> {
-    await this.#write("SET", this.#key, name);
+    await this.write("SET", this.keys.service, name);
   }
 
   /** Whether the token of this name is known to be of the ledger's tenant; undefined while no token is. */
   async hasToken(name: string): Promise<boolean | undefined> {
-    if ((await this.#redis.sismember(this.#tokensKey, name)) === 1) return true;
-    return (await this.#redis.exists(this.#tokensKey)) === 1 ? false : undefined;
+    if ((await this.redis.sismember(this.keys.serviceTokens, name)) === 1) return true;
+    return (await this.redis.exists(this.keys.serviceTokens)) === 1 ? false : undefined;
   }
 
   /** Notes a token with which the service has shown a relation that the ledger knows. */
   async addToken(name: string): Promise<void> {
-    await this.#write("SADD", this.#tokensKey, name);
+    await this.write("SADD", this.keys.serviceTokens, name);
   }
 
   /** The ledger knows nothing: from here on it is about the tenant of this token. */
   async firstToken(name: string): Promise<void> {
-    await this.#redis.del(this.#tokensKey);
+    await this.redis.del(this.keys.serviceTokens);
     await this.addToken(name);
   }
 }

@@ -1,14 +1,14 @@
 /** The ledger as a whole: its warm-up from the list endpoint, its size. */
 import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import { redisWrite } from "../ops/redis-script.ts";
 import { crmCodeProblem } from "../service-spec/crm-code.ts";
 import { rowWithoutProof, type LedgerRow } from "../sync/ledger-row.ts";
-import { committer, type Call, type Check, type Commit } from "./commit.ts";
+import { type Call, type Check } from "./commit.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
 import { readRow, storeRow } from "./ledger-row.ts";
 import { scanHash } from "./scan.ts";
+import { Store } from "./store.ts";
 
 /**
  * How far the warm-up got. `new`: not begun, also after Redis has lost everything. `cold`: listing
@@ -57,18 +57,11 @@ interface Listed {
   readonly checks: readonly Check[];
 }
 
-export class Ledger {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
-  readonly #write: ReturnType<typeof redisWrite>;
-  readonly #commit: Commit;
+export class Ledger extends Store {
   readonly #lease: Lease;
 
   constructor(redis: Redis, keys: Keys) {
-    this.#redis = redis;
-    this.#keys = keys;
-    this.#write = redisWrite(redis);
-    this.#commit = committer(redis);
+    super(redis, keys);
     this.#lease = new Lease(redis, keys.warmUpOwner, LEASE_MS);
   }
 
@@ -81,14 +74,14 @@ export class Ledger {
   async rowsOf(crmCodes: readonly string[]): Promise<(LedgerRow | undefined)[]> {
     if (crmCodes.length === 0) return [];
     const [texts, epoch] = await Promise.all([
-      this.#redis.hmget(this.#keys.ledger, ...crmCodes),
+      this.redis.hmget(this.keys.ledger, ...crmCodes),
       this.#epoch(),
     ]);
     return texts.map((text) => (text === null ? undefined : readRow(text, epoch)));
   }
 
   async #epoch(): Promise<number> {
-    return Number((await this.#redis.hget(this.#keys.warmUp, "epoch")) ?? 0);
+    return Number((await this.redis.hget(this.keys.warmUp, "epoch")) ?? 0);
   }
 
   /**
@@ -102,11 +95,11 @@ export class Ledger {
     listed: Listed,
     change: (row: LedgerRow | undefined, given: Given) => LedgerRow | undefined,
   ): Promise<number | undefined> {
-    const { ledger } = this.#keys;
+    const { ledger } = this.keys;
     let changed = 0;
     for (let from = 0; from < given.length;) {
       const batch = given.slice(from, from + PAGE);
-      const texts = await this.#redis.hmget(ledger, ...batch.map(([crmCode]) => crmCode));
+      const texts = await this.redis.hmget(ledger, ...batch.map(([crmCode]) => crmCode));
       const checks: Check[] = [...listed.checks];
       const calls: Call[] = [];
       for (const [index, [crmCode, one]] of batch.entries()) {
@@ -116,8 +109,8 @@ export class Ledger {
         checks.push({ call: ["HGET", ledger, crmCode], expected: text ?? "" });
         calls.push(["HSET", ledger, crmCode, storeRow(row, listed.epoch)]);
       }
-      if (calls.length > 0 && !(await this.#commit(0, checks, calls))) {
-        if (!(await this.#commit(0, listed.checks, []))) return undefined;
+      if (calls.length > 0 && !(await this.commit(0, checks, calls))) {
+        if (!(await this.commit(0, listed.checks, []))) return undefined;
         continue;
       }
       changed += calls.length;
@@ -153,8 +146,8 @@ export class Ledger {
   }
 
   async #listed(): Promise<Listed & { readonly forgottenAt: number; readonly cursor: string }> {
-    const { warmUp } = this.#keys;
-    const fields = await this.#redis.hmget(warmUp, "epoch", "forgotten", "cursor");
+    const { warmUp } = this.keys;
+    const fields = await this.redis.hmget(warmUp, "epoch", "forgotten", "cursor");
     const [epoch, forgotten, cursor] = fields;
     return {
       epoch: Number(epoch ?? 0),
@@ -165,11 +158,11 @@ export class Ledger {
   }
 
   warmUp(): Promise<WarmUp> {
-    return readOne(this.#redis, this.warmUpReading());
+    return readOne(this.redis, this.warmUpReading());
   }
 
   warmUpReading(): Reading<WarmUp> {
-    return reading(["hgetall", this.#keys.warmUp], (field: Record<string, string>) => ({
+    return reading(["hgetall", this.keys.warmUp], (field: Record<string, string>) => ({
       state: (field["state"] as WarmUp["state"] | undefined) ?? "new",
       cursor: field["cursor"],
       relations: Number(field["relations"] ?? 0),
@@ -182,7 +175,7 @@ export class Ledger {
 
   /** How many rows the ledger has. */
   sizeReading(): Reading<number> {
-    return reading(["hlen", this.#keys.ledger], Number);
+    return reading(["hlen", this.keys.ledger], Number);
   }
 
   /** Whether this process may begin or continue the warm-up: one process may at a time. */
@@ -207,7 +200,7 @@ export class Ledger {
     cursor: string | undefined,
     { askedAt, fresh = rows.length, token }: ListedPage,
   ): Promise<boolean> {
-    const { serviceTokens, warmUp, warmUpOwner } = this.#keys;
+    const { serviceTokens, warmUp, warmUpOwner } = this.keys;
     const listed = await this.#listed();
     if (listed.cursor !== (cursor ?? "") || listed.forgottenAt > askedAt) return false;
     const checks: Check[] = [
@@ -236,7 +229,7 @@ export class Ledger {
             ["HSETNX", warmUp, "state", "running"],
             ["HDEL", warmUp, "failure"],
           ];
-    return this.#commit(0, checks, [
+    return this.commit(0, checks, [
       ["HINCRBY", warmUp, "relations", fresh],
       ...progress,
       ["PEXPIRE", warmUpOwner, LEASE_MS],
@@ -248,11 +241,8 @@ export class Ledger {
    * @returns how many rows were forgotten
    */
   async forgetAll(): Promise<number> {
-    const { ledger, warmUp } = this.#keys;
-    const [rows, fields] = await Promise.all([
-      this.#redis.hlen(ledger),
-      this.#redis.hgetall(warmUp),
-    ]);
+    const { ledger, warmUp } = this.keys;
+    const [rows, fields] = await Promise.all([this.redis.hlen(ledger), this.redis.hgetall(warmUp)]);
     // Redis knows nothing of the service: there is nothing to forget.
     if (rows === 0 && Object.keys(fields).length === 0) return 0;
     await this.#beginAgain(fields);
@@ -261,10 +251,10 @@ export class Ledger {
 
   /** @returns whether more than half of the rows were gone: deleted by somebody, or evicted. The listing begins again. */
   async noticeLoss(): Promise<boolean> {
-    const { ledger, warmUp } = this.#keys;
-    const fields = await this.#redis.hgetall(warmUp);
+    const { ledger, warmUp } = this.keys;
+    const fields = await this.redis.hgetall(warmUp);
     if (fields["state"] !== "done") return false;
-    if ((await this.#redis.hlen(ledger)) * 2 >= Number(fields["relations"] ?? 0)) return false;
+    if ((await this.redis.hlen(ledger)) * 2 >= Number(fields["relations"] ?? 0)) return false;
     return this.#beginAgain(fields, ["HSET", warmUp, "lost", "1"]);
   }
 
@@ -272,11 +262,11 @@ export class Ledger {
     fields: Readonly<Record<string, string>>,
     ...more: readonly Call[]
   ): Promise<boolean> {
-    const { warmUp } = this.#keys;
-    const [seconds, micros] = await this.#redis.time();
+    const { warmUp } = this.keys;
+    const [seconds, micros] = await this.redis.time();
     const now = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
     const gone = Object.keys(fields).filter((field) => field !== "epoch");
-    return this.#commit(
+    return this.commit(
       now,
       [{ call: ["HGET", warmUp, "epoch"], expected: fields["epoch"] ?? "" }],
       [
@@ -332,17 +322,17 @@ export class Ledger {
 
   /** Starts the listing again, because the service no longer accepts the cursor. */
   async restartWarmUp(): Promise<void> {
-    await this.#redis.hdel(this.#keys.warmUp, "cursor", "relations");
+    await this.redis.hdel(this.keys.warmUp, "cursor", "relations");
   }
 
   /** @param reason as the client names it; status shows it. */
   async listingFailed(reason: string): Promise<void> {
-    await this.#write("HSET", this.#keys.warmUp, "failure", reason);
+    await this.write("HSET", this.keys.warmUp, "failure", reason);
   }
 
   /** From here on, changes are sent without a warm ledger. @param now ms */
   async continueCold(now: number): Promise<void> {
-    await this.#write("HSET", this.#keys.warmUp, "state", "cold", "cold", now);
+    await this.write("HSET", this.keys.warmUp, "state", "cold", "cold", now);
   }
 
   /**
@@ -358,15 +348,15 @@ export class Ledger {
         const { exists, pace, provedAt, uncertain } = readRow(text, epoch);
         if (exists === true || uncertain || Math.max(provedAt, pace?.changedAt ?? 0) >= before)
           continue;
-        const isSame = { call: ["HGET", this.#keys.ledger, crmCode], expected: text } as const;
-        if (await this.#commit(0, [isSame], [["HDEL", this.#keys.ledger, crmCode]])) forgotten += 1;
+        const isSame = { call: ["HGET", this.keys.ledger, crmCode], expected: text } as const;
+        if (await this.commit(0, [isSame], [["HDEL", this.keys.ledger, crmCode]])) forgotten += 1;
       }
     }
     return forgotten;
   }
 
   #pages(): AsyncGenerator<[crmCode: string, row: string][]> {
-    return scanHash(this.#redis, this.#keys.ledger, PAGE);
+    return scanHash(this.redis, this.keys.ledger, PAGE);
   }
 }
 

@@ -5,10 +5,11 @@
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
 import type { StateToStage } from "../sync/staged-state.ts";
-import { committer, type Call, type Commit } from "./commit.ts";
+import { type Call } from "./commit.ts";
 import type { Keys } from "./keys.ts";
 import { scanHash } from "./scan.ts";
 import type { Sealing } from "./sealing.ts";
+import { Store } from "./store.ts";
 
 /** Of more records only the fields are kept, without the event: an event has a kilobyte and more. */
 const MOST_EVENTS = 10_000;
@@ -42,22 +43,17 @@ export interface LeftOutEvent {
   readonly raw: "";
 }
 
-export class LeftOutRecords {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
+export class LeftOutRecords extends Store {
   readonly #sealing: Sealing;
-  readonly #commit: Commit;
 
   constructor(redis: Redis, keys: Keys, sealing: Sealing) {
-    this.#redis = redis;
-    this.#keys = keys;
+    super(redis, keys);
     this.#sealing = sealing;
-    this.#commit = committer(redis);
   }
 
   /** What `callsOf` needs to know. */
   readsOf(crmCode: string): Call[] {
-    const { leftOut } = this.#keys;
+    const { leftOut } = this.keys;
     return [
       ["HGET", leftOut, crmCode],
       ["HLEN", leftOut],
@@ -76,7 +72,7 @@ export class LeftOutRecords {
     const entry: Entry = keepsEvent ? { ...own, event } : own;
     return [
       ...dropped,
-      ["HSET", this.#keys.leftOut, crmCode, JSON.stringify(entry)],
+      ["HSET", this.keys.leftOut, crmCode, JSON.stringify(entry)],
       ...this.#counts(fields, 1),
     ];
   }
@@ -84,16 +80,16 @@ export class LeftOutRecords {
   dropCalls(crmCode: string, before: string | null): Call[] {
     if (before === null) return [];
     const { fields } = JSON.parse(before) as Entry;
-    return [["HDEL", this.#keys.leftOut, crmCode], ...this.#counts(fields, -1)];
+    return [["HDEL", this.keys.leftOut, crmCode], ...this.#counts(fields, -1)];
   }
 
   #counts(fields: readonly string[], by: number): Call[] {
-    return fields.map((field) => ["HINCRBY", this.#keys.leftOutCounts, field, by]);
+    return fields.map((field) => ["HINCRBY", this.keys.leftOutCounts, field, by]);
   }
 
   /** Field → how many records were sent without a value of it. */
   countsReading(): Reading<Readonly<Record<string, number>>> {
-    return reading(["hgetall", this.#keys.leftOutCounts], (counts: Record<string, string>) =>
+    return reading(["hgetall", this.keys.leftOutCounts], (counts: Record<string, string>) =>
       Object.fromEntries(Object.entries(counts).map(([field, count]) => [field, Number(count)])),
     );
   }
@@ -104,7 +100,7 @@ export class LeftOutRecords {
 
   /** @throws UnknownKey, DamagedValue */
   async find(crmCode: string): Promise<LeftOutEvent | undefined> {
-    const text = await this.#redis.hget(this.#keys.leftOut, crmCode);
+    const text = await this.redis.hget(this.keys.leftOut, crmCode);
     const { at, event, order } = text === null ? NO_ENTRY : (JSON.parse(text) as Entry);
     if (event === undefined) return undefined;
     const opened = await this.#sealing.open(event, crmCode);
@@ -113,7 +109,7 @@ export class LeftOutRecords {
 
   /** All of them. `id`: undefined where the event was not kept. */
   async *all() {
-    for await (const page of scanHash(this.#redis, this.#keys.leftOut, PAGE)) {
+    for await (const page of scanHash(this.redis, this.keys.leftOut, PAGE)) {
       for (const [crmCode, text] of page) {
         const { at, event, fields } = JSON.parse(text) as Entry;
         yield {
@@ -129,11 +125,11 @@ export class LeftOutRecords {
 
   /** @param read what `all` has yielded, or the present one. */
   async drop(crmCode: string, read?: string): Promise<void> {
-    const key = this.#keys.leftOut;
-    const text = read ?? (await this.#redis.hget(key, crmCode));
+    const key = this.keys.leftOut;
+    const text = read ?? (await this.redis.hget(key, crmCode));
     if (text === null) return;
     const isSame = { call: ["HGET", key, crmCode], expected: text } as const;
-    await this.#commit(0, [isSame], this.dropCalls(crmCode, text));
+    await this.commit(0, [isSame], this.dropCalls(crmCode, text));
   }
 
   /** Drops the records that have been here for too long. */

@@ -1,9 +1,8 @@
 /** The line: which records are to be sent, each lane in its order. `StagedStates.next` takes the first that is due. */
-import type { Redis } from "ioredis";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { LANES, type Lane } from "../event/lane.ts";
 import { readAll } from "./commit.ts";
-import type { Keys } from "./keys.ts";
+import { Store } from "./store.ts";
 
 /** How many records of each kind stand in the lines. */
 export interface LineCounts {
@@ -17,19 +16,11 @@ export interface LineCounts {
   readonly lastDueAt: Readonly<Record<Lane, number>>;
 }
 
-export class Line {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
-
-  constructor(redis: Redis, keys: Keys) {
-    this.#redis = redis;
-    this.#keys = keys;
-  }
-
+export class Line extends Store {
   /** How many records may be sent now; none of the lane bulk while it is paused. @param now Redis' time, ms */
   async due(now: number): Promise<Record<Lane, number>> {
-    const { bulkPause, line } = this.#keys;
-    const [live, bulk, isPaused] = (await readAll(this.#redis, [
+    const { bulkPause, line } = this.keys;
+    const [live, bulk, isPaused] = (await readAll(this.redis, [
       ["ZCOUNT", line("live"), "-inf", now],
       ["ZCOUNT", line("bulk"), "-inf", now],
       ["EXISTS", bulkPause],
@@ -39,8 +30,8 @@ export class Line {
 
   /** How many records are sent before this one. */
   async aheadOf(crmCode: string, lane: Lane): Promise<Record<Lane, number>> {
-    const { line } = this.#keys;
-    const [rank, live] = (await readAll(this.#redis, [
+    const { line } = this.keys;
+    const [rank, live] = (await readAll(this.redis, [
       ["ZRANK", line(lane), crmCode],
       ["ZCARD", line("live")],
     ])) as [number | null, number];
@@ -50,14 +41,14 @@ export class Line {
   /** From when on a record may be sent, ms; undefined when it is in no line. */
   async dueAt(crmCode: string): Promise<number | undefined> {
     const scores = await Promise.all(
-      LANES.map((lane) => this.#redis.zscore(this.#keys.line(lane), crmCode)),
+      LANES.map((lane) => this.redis.zscore(this.keys.line(lane), crmCode)),
     );
     const due = scores.find((score) => score !== null);
     return due === undefined ? undefined : Number(due);
   }
 
   counts(): Reading<LineCounts> {
-    const { inFlight, line } = this.#keys;
+    const { inFlight, line } = this.keys;
     const file = new URL("./lua/count-line.lua", import.meta.url);
     const keys = [...LANES.map(line), inFlight];
     return scriptReading(

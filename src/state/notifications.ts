@@ -4,8 +4,9 @@
  */
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
+import { Store } from "./store.ts";
 
 /** Most messages that wait; further ones are left out. */
 const MOST_WAITING = 100;
@@ -37,9 +38,7 @@ export interface NotifyFailure {
 
 export type Settled = "sent" | "failed" | "given_up" | "gone";
 
-export class Notifications<Message extends WaitingMessage = WaitingMessage> {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
+export class Notifications<Message extends WaitingMessage = WaitingMessage> extends Store {
   readonly #hourMs: number;
   readonly #change: RedisScript<number>;
   readonly #take: RedisScript<[] | [message: string, tries: number]>;
@@ -47,8 +46,7 @@ export class Notifications<Message extends WaitingMessage = WaitingMessage> {
 
   /** @param hourMs length of the quota's hour window. */
   constructor(redis: Redis, keys: Keys, hourMs: number) {
-    this.#redis = redis;
-    this.#keys = keys;
+    super(redis, keys);
     this.#hourMs = hourMs;
     this.#change = redisScript(redis, new URL("./lua/change-notify-state.lua", import.meta.url));
     this.#take = redisScript(redis, new URL("./lua/take-message.lua", import.meta.url));
@@ -56,21 +54,13 @@ export class Notifications<Message extends WaitingMessage = WaitingMessage> {
   }
 
   /** Whether this process is to look now for what has begun and ended: one process does in this time, ms. */
-  async claimLook(forMs: number): Promise<boolean> {
-    const reply = await redisWrite(this.#redis)(
-      "SET",
-      this.#keys.notifyLook,
-      "1",
-      "PX",
-      forMs,
-      "NX",
-    );
-    return reply === "OK";
+  claimLook(forMs: number): Promise<boolean> {
+    return this.claimFor(this.keys.notifyLook, forMs);
   }
 
   /** What was kept last; "" before the first time. */
   async state(): Promise<string> {
-    return (await this.#redis.get(this.#keys.notify)) ?? "";
+    return (await this.redis.get(this.keys.notify)) ?? "";
   }
 
   /**
@@ -84,7 +74,7 @@ export class Notifications<Message extends WaitingMessage = WaitingMessage> {
     messages: readonly Message[],
   ): Promise<number | undefined> {
     const leftOut = await this.#change(
-      [this.#keys.notify, this.#keys.notifyQueue],
+      [this.keys.notify, this.keys.notifyQueue],
       [before, next, MOST_WAITING, ...messages.map((message) => JSON.stringify(message))],
     );
     return leftOut === -1 ? undefined : leftOut;
@@ -92,7 +82,7 @@ export class Notifications<Message extends WaitingMessage = WaitingMessage> {
 
   /** The oldest message, for one try by this process; undefined while none is due. */
   async take(): Promise<{ message: Message; tries: number } | undefined> {
-    const { notifyQueue, notifyTry } = this.#keys;
+    const { notifyQueue, notifyTry } = this.keys;
     const [text, tries = 0] = await this.#take([notifyQueue, notifyTry], [LEASE_MS]);
     return text === undefined ? undefined : { message: JSON.parse(text) as Message, tries };
   }
@@ -116,7 +106,7 @@ export class Notifications<Message extends WaitingMessage = WaitingMessage> {
     const askedMs = Math.min(failed?.waitMs ?? 0, longestMs);
     const whole = [Math.max(pauseMs, askedMs), hourMs * GIVE_UP_HOURS, hourMs].map(Math.ceil);
     return this.#settle(
-      [this.#keys.notifyQueue, this.#keys.notifyTry],
+      [this.keys.notifyQueue, this.keys.notifyTry],
       [
         id,
         failed?.why ?? "",
@@ -127,7 +117,7 @@ export class Notifications<Message extends WaitingMessage = WaitingMessage> {
   }
 
   failure(): Reading<NotifyFailure | undefined> {
-    return reading(["hmget", this.#keys.notifyTry, "since", "why"], (fields) => {
+    return reading(["hmget", this.keys.notifyTry, "since", "why"], (fields) => {
       const [since, why] = fields as (string | null)[];
       return since === null || since === undefined || why === null || why === undefined
         ? undefined
@@ -136,6 +126,6 @@ export class Notifications<Message extends WaitingMessage = WaitingMessage> {
   }
 
   waiting(): Reading<number> {
-    return reading(["llen", this.#keys.notifyQueue], Number);
+    return reading(["llen", this.keys.notifyQueue], Number);
   }
 }

@@ -18,6 +18,7 @@ import {
 import type { UnavailableReason } from "../sync/service-reply.ts";
 import { digestOfRecord } from "./digest.ts";
 import type { Keys } from "./keys.ts";
+import { Store } from "./store.ts";
 
 /** These say nothing about the service: this process was too slow, or one record has a problem. */
 const NO_FAILURE: ReadonlySet<string> = new Set<UnavailableReason>([
@@ -53,9 +54,7 @@ export interface Change {
 
 const FIELD = "breaker";
 
-export class Outage {
-  readonly #redis: Redis;
-  readonly #key: string;
+export class Outage extends Store {
   readonly #swap: RedisScript<number>;
   readonly #tryMs: number;
   readonly #believeMs: number;
@@ -68,9 +67,8 @@ export class Outage {
   #isTrying = false;
 
   constructor(redis: Redis, keys: Keys, options: OutageOptions = {}) {
+    super(redis, keys);
     const { tryMs = 0, believeMs = 300_000, now = () => performance.now() } = options;
-    this.#redis = redis;
-    this.#key = keys.outage;
     this.#tryMs = tryMs;
     this.#believeMs = believeMs;
     this.#now = now;
@@ -137,11 +135,14 @@ export class Outage {
 
   /** Reads whether it is open without asking for a try; undefined: it is not. */
   current(): Promise<OutageView | undefined> {
-    return readOne(this.#redis, this.reading());
+    return readOne(this.redis, this.reading());
   }
 
   reading(): Reading<OutageView | undefined> {
-    return reading(["hget", this.#key, FIELD], (text: string | null) => breakerOf(text).open);
+    return reading(
+      ["hget", this.keys.outage, FIELD],
+      (text: string | null) => breakerOf(text).open,
+    );
   }
 
   #waitHere(): number {
@@ -155,7 +156,7 @@ export class Outage {
   }
 
   async #read(): Promise<Breaker> {
-    this.#seen = breakerOf(await this.#redis.hget(this.#key, FIELD));
+    this.#seen = breakerOf(await this.redis.hget(this.keys.outage, FIELD));
     return this.#seen;
   }
 
@@ -163,14 +164,14 @@ export class Outage {
   async #change(reduce: (before: Breaker, now: number) => Breaker): Promise<Change> {
     for (;;) {
       const [text, [seconds, micros]] = await Promise.all([
-        this.#redis.hget(this.#key, FIELD),
-        this.#redis.time(),
+        this.redis.hget(this.keys.outage, FIELD),
+        this.redis.time(),
       ]);
       const before = breakerOf(text);
       const after = reduce(before, Math.floor(Number(seconds) * 1000 + Number(micros) / 1000));
       const next = textOf(after);
       const isSame = next === (text ?? "");
-      if (isSame || (await this.#swap([this.#key], [text ?? "", next])) === 1) {
+      if (isSame || (await this.#swap([this.keys.outage], [text ?? "", next])) === 1) {
         this.#seen = after;
         return { before, after };
       }

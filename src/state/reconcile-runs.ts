@@ -1,10 +1,10 @@
 /** What is shared of the reconciliations that daemons begin by themselves. */
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import { redisWrite } from "../ops/redis-script.ts";
 import { digestOf } from "./digest.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
+import { Store } from "./store.ts";
 
 /** After this long without a sign of its process, another one may reconcile, ms. */
 const RUN_LEASE_MS = 15_000;
@@ -59,16 +59,11 @@ export function folderAt(now: number, all: readonly SeenFolder[]): FolderView | 
   };
 }
 
-export class ReconcileRuns {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
-  readonly #write: ReturnType<typeof redisWrite>;
+export class ReconcileRuns extends Store {
   readonly #lease: Lease;
 
   constructor(redis: Redis, keys: Keys) {
-    this.#redis = redis;
-    this.#keys = keys;
-    this.#write = redisWrite(redis);
+    super(redis, keys);
     this.#lease = new Lease(redis, keys.reconcileOwner, RUN_LEASE_MS);
   }
 
@@ -82,13 +77,13 @@ export class ReconcileRuns {
   }
 
   async ended(source: RunSource, run: ReconcileRun): Promise<void> {
-    await this.#write("HSET", this.#keys.reconcileRun, source, JSON.stringify(run));
+    await this.write("HSET", this.keys.reconcileRun, source, JSON.stringify(run));
   }
 
   /** By what began it; undefined before the first one has ended. */
   last(): Reading<Readonly<Partial<Record<RunSource, ReconcileRun>>>> {
     return reading(
-      ["hgetall", this.#keys.reconcileRun],
+      ["hgetall", this.keys.reconcileRun],
       (field: Record<string, string>) =>
         Object.fromEntries(
           Object.entries(field).map(([source, text]) => [source, JSON.parse(text) as ReconcileRun]),
@@ -98,9 +93,9 @@ export class ReconcileRuns {
 
   /** Until when scheduled runs are done, ms; `now` at the first time: what was before is not due. */
   async scheduledUntil(now: number): Promise<number> {
-    const key = this.#keys.reconcileSchedule;
-    await this.#write("HSETNX", key, "done", now);
-    const done = Number(await this.#redis.hget(key, "done"));
+    const key = this.keys.reconcileSchedule;
+    await this.write("HSETNX", key, "done", now);
+    const done = Number(await this.redis.hget(key, "done"));
     if (done <= now) return done;
     // A clock that was ahead has written it: it would keep every run away until then.
     await this.scheduleDone(now);
@@ -108,57 +103,57 @@ export class ReconcileRuns {
   }
 
   async scheduleDone(until: number): Promise<void> {
-    await this.#write("HSET", this.#keys.reconcileSchedule, "done", until);
+    await this.write("HSET", this.keys.reconcileSchedule, "done", until);
   }
 
   /** Shares when the next scheduled run is due; still told once that time has come. @param at ms */
   async noteNext(at: number): Promise<void> {
-    await this.#write("HSET", this.#keys.reconcileSchedule, "next", at);
+    await this.write("HSET", this.keys.reconcileSchedule, "next", at);
   }
 
   /** Nothing is scheduled any more. */
   async unschedule(): Promise<void> {
-    await this.#redis.del(this.#keys.reconcileSchedule);
+    await this.redis.del(this.keys.reconcileSchedule);
     // A failed run of a schedule that is no more would be an alert without an end.
-    await this.#redis.hdel(this.#keys.reconcileRun, "schedule");
+    await this.redis.hdel(this.keys.reconcileRun, "schedule");
   }
 
   /** When the next scheduled run is due, or was due and has not ended; undefined: none is scheduled. */
   nextAt(): Reading<number | undefined> {
-    return reading(["hget", this.#keys.reconcileSchedule, "next"], (at: string | null) =>
+    return reading(["hget", this.keys.reconcileSchedule, "next"], (at: string | null) =>
       at === null ? undefined : Number(at),
     );
   }
 
   /** @param now ms */
   async noteFolder(host: string, view: FolderView, now: number): Promise<void> {
-    const key = this.#keys.reconcileFolders;
-    await this.#write("HSET", key, host, JSON.stringify({ ...view, at: now }));
-    await this.#redis.pexpire(key, FOLDER_MS);
+    const key = this.keys.reconcileFolders;
+    await this.write("HSET", key, host, JSON.stringify({ ...view, at: now }));
+    await this.redis.pexpire(key, FOLDER_MS);
   }
 
   /** A process on this host does not look at its folder any more. */
   async leaveFolder(host: string): Promise<void> {
-    await this.#redis.hdel(this.#keys.reconcileFolders, host);
+    await this.redis.hdel(this.keys.reconcileFolders, host);
   }
 
   /** Of all hosts; see folderAt. */
   folders(): Reading<readonly SeenFolder[]> {
-    return reading(["hgetall", this.#keys.reconcileFolders], (field: Record<string, string>) =>
+    return reading(["hgetall", this.keys.reconcileFolders], (field: Record<string, string>) =>
       Object.values(field).map((text) => JSON.parse(text) as SeenFolder),
     );
   }
 
   /** `asOf` of the newest export of this kind that was carried out, ms. */
   async newest(kind: string): Promise<number | undefined> {
-    const at = await this.#redis.zscore(this.#keys.reconcileNewest, hashOf(kind));
+    const at = await this.redis.zscore(this.keys.reconcileNewest, hashOf(kind));
     return at === null ? undefined : Number(at);
   }
 
   async noteNewest(kind: string, asOf: number): Promise<void> {
-    const key = this.#keys.reconcileNewest;
-    await this.#write("ZADD", key, "GT", asOf, hashOf(kind));
-    await this.#redis.zremrangebyrank(key, 0, -MOST_KINDS - 1);
+    const key = this.keys.reconcileNewest;
+    await this.write("ZADD", key, "GT", asOf, hashOf(kind));
+    await this.redis.zremrangebyrank(key, 0, -MOST_KINDS - 1);
   }
 }
 

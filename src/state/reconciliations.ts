@@ -1,10 +1,11 @@
 /** What is known of reconciliations: what the last one found, and how far each plan was carried out. */
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { DRIFT_KINDS, type DriftKind } from "../sync/drift.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
+import { Store } from "./store.ts";
 
 /** After this long without a sign of its process, another one may carry out a plan, ms. */
 export const PLAN_LEASE_MS = 15_000;
@@ -70,18 +71,13 @@ export interface FeedingPlan {
   readonly requests: number;
 }
 
-export class Reconciliations {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
-  readonly #write: ReturnType<typeof redisWrite>;
+export class Reconciliations extends Store {
   readonly #note: RedisScript<number>;
   readonly #lease: Lease;
   readonly #cancel: RedisScript<number>;
 
   constructor(redis: Redis, keys: Keys) {
-    this.#redis = redis;
-    this.#keys = keys;
-    this.#write = redisWrite(redis);
+    super(redis, keys);
     this.#note = redisScript(redis, new URL("./lua/note-plan.lua", import.meta.url));
     this.#lease = new Lease(redis, keys.planOwner, PLAN_LEASE_MS);
     this.#cancel = redisScript(redis, new URL("./lua/cancel-plan.lua", import.meta.url));
@@ -89,7 +85,7 @@ export class Reconciliations {
 
   /** Undefined before the first one. */
   last(): Reading<Reconciliation | undefined> {
-    return reading(["hgetall", this.#keys.reconciliation], (field: Record<string, string>) =>
+    return reading(["hgetall", this.keys.reconciliation], (field: Record<string, string>) =>
       field["at"] === undefined
         ? undefined
         : {
@@ -111,12 +107,12 @@ export class Reconciliations {
     const { at, tookMs, records, equal, drift, leftOutValues = {}, name = "", planId = "" } = found;
     const values = JSON.stringify(leftOutValues);
     const fields = { at, name, took: tookMs, records, equal, plan: planId, values, ...drift };
-    await this.#write("HSET", this.#keys.reconciliation, ...Object.entries(fields).flat());
+    await this.write("HSET", this.keys.reconciliation, ...Object.entries(fields).flat());
   }
 
   /** Undefined for a plan that was not used. */
   async progress(planId: string): Promise<PlanProgress | undefined> {
-    const { at, state, done, ...more } = await this.#redis.hgetall(this.#keys.plan(planId));
+    const { at, state, done, ...more } = await this.redis.hgetall(this.keys.plan(planId));
     if (state !== "running" && state !== "done" && state !== "cancelled") return undefined;
     const counts = (of: string) =>
       Object.fromEntries(DRIFT_KINDS.map((kind) => [kind, Number(more[`${of}:${kind}`] ?? 0)]));
@@ -131,13 +127,13 @@ export class Reconciliations {
 
   /** @returns false when the plan was cancelled. */
   async note({ id, state, done, entries, requests, ...counts }: PlanNote): Promise<boolean> {
-    const { feedingPlan, reconciliation, unfinishedPlans } = this.#keys;
+    const { feedingPlan, reconciliation, unfinishedPlans } = this.keys;
     const kinds = [
       ...Object.entries(counts.repaired).map(([kind, count]) => ["repaired", kind, count]),
       ...Object.entries(counts.leftOut ?? {}).map(([kind, count]) => ["left-out", kind, count]),
     ];
     const args = [id, state, done, entries, requests, PLAN_KEPT_S, ...kinds.flat()];
-    const keys = [this.#keys.plan(id), reconciliation, feedingPlan, unfinishedPlans];
+    const keys = [this.keys.plan(id), reconciliation, feedingPlan, unfinishedPlans];
     return (await this.#note(keys, args)) === 1;
   }
 
@@ -152,17 +148,17 @@ export class Reconciliations {
   }
 
   async #end(id: string, onlyShown: "1" | ""): Promise<boolean> {
-    const keys = [this.#keys.plan(id), this.#keys.feedingPlan, this.#keys.unfinishedPlans];
+    const keys = [this.keys.plan(id), this.keys.feedingPlan, this.keys.unfinishedPlans];
     return (await this.#cancel(keys, [id, PLAN_KEPT_S, onlyShown])) === 1;
   }
 
   async isCancelled(id: string): Promise<boolean> {
-    return (await this.#redis.hget(this.#keys.plan(id), "state")) === "cancelled";
+    return (await this.redis.hget(this.keys.plan(id), "state")) === "cancelled";
   }
 
   /** Undefined when every plan that was begun is finished. */
   feeding(): Reading<FeedingPlan | undefined> {
-    return reading(["hgetall", this.#keys.feedingPlan], (field: Record<string, string>) => {
+    return reading(["hgetall", this.keys.feedingPlan], (field: Record<string, string>) => {
       const { plan: id, entries, done, requests } = field;
       if (id === undefined) return undefined;
       const left = Math.max(0, Number(entries) - Number(done));
@@ -172,7 +168,7 @@ export class Reconciliations {
 
   /** Whether a process carries out a plan now; one that was killed counts for some seconds. */
   isFeeding(): Reading<boolean> {
-    return reading(["exists", this.#keys.planOwner], (found: number) => found === 1);
+    return reading(["exists", this.keys.planOwner], (found: number) => found === 1);
   }
 
   /** Whether this process may carry out a plan now, or go on; one process may at a time. */

@@ -3,14 +3,13 @@
  * written in one step if nothing has changed meanwhile; else it is read again. The rules are in the reducers,
  * none in Redis.
  */
-import type { Redis } from "ioredis";
 import { deadLetterId } from "../sync/dead-letter.ts";
 import { LANES } from "../event/lane.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { KnownRecord, LetterMark, Now, Staged } from "../sync/staged-state.ts";
-import { committer, readAll, type Call, type Check, type Commit } from "./commit.ts";
-import type { Keys } from "./keys.ts";
+import { readAll, type Call, type Check } from "./commit.ts";
 import { readRow, storeRow } from "./ledger-row.ts";
+import { Store } from "./store.ts";
 
 /** How often a change is made anew because another process was faster. */
 const MOST_CONFLICTS = 50;
@@ -60,17 +59,7 @@ function atPresent({ at, record }: WrittenRecord): ReadRecord {
   return { ...record, nowUs, now: Math.floor(nowUs / 1000), more: [] };
 }
 
-export class RecordStore {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
-  readonly commit: Commit;
-
-  constructor(redis: Redis, keys: Keys) {
-    this.#redis = redis;
-    this.#keys = keys;
-    this.commit = committer(redis);
-  }
-
+export class RecordStore extends Store {
   /** @throws when other processes change it again and again. */
   async change<Outcome>(
     crmCode: string,
@@ -106,8 +95,8 @@ export class RecordStore {
   }
 
   async read(crmCode: string, more: readonly Call[] = []): Promise<ReadRecord> {
-    const { deadMarks, erased, ledger, staged, warmUp } = this.#keys;
-    const [time, fields, row, mark, listed, ...rest] = (await readAll(this.#redis, [
+    const { deadMarks, erased, ledger, staged, warmUp } = this.keys;
+    const [time, fields, row, mark, listed, ...rest] = (await readAll(this.redis, [
       ["TIME"],
       ["HMGET", staged(crmCode), "version", "state"],
       ["HGET", ledger, crmCode],
@@ -125,7 +114,7 @@ export class RecordStore {
     const epoch = Number(listed[1] ?? 0);
     const listedRow = row === null ? undefined : readRow(row, epoch);
     const hasOrders = listedRow !== undefined && listedRow.orders.status !== "";
-    const erasedText = hasOrders ? null : await this.#redis.get(erased(crmCode));
+    const erasedText = hasOrders ? null : await this.redis.get(erased(crmCode));
     const nowUs = Number(time[0]) * 1_000_000 + Number(time[1]);
     const state = fields[1];
     return {
@@ -147,7 +136,7 @@ export class RecordStore {
 
   /** What a change rests on. */
   checksOf({ crmCode, epoch, markText, rowText, version }: ReadRecord): Check[] {
-    const { deadMarks, ledger, staged, warmUp } = this.#keys;
+    const { deadMarks, ledger, staged, warmUp } = this.keys;
     return [
       { call: ["HGET", staged(crmCode), "version"], expected: version },
       { call: ["HGET", ledger, crmCode], expected: rowText },
@@ -175,7 +164,7 @@ export class RecordStore {
   /** What makes the record in Redis the new one. */
   #writes(read: ReadRecord, after: ReadRecord): Call[] {
     const { crmCode } = read;
-    const { deadMarks, erased, ledger, staged } = this.#keys;
+    const { deadMarks, erased, ledger, staged } = this.keys;
     const id = deadLetterId(crmCode);
     const calls: Call[] = [];
     if (after.staged !== read.staged) {
@@ -202,7 +191,7 @@ export class RecordStore {
     const now = this.#placesOf(after);
     const left = [...old.keys()].filter((key) => !now.has(key));
     // `next` has moved the place in the line since it was written.
-    const lines = new Set(LANES.map(this.#keys.line));
+    const lines = new Set(LANES.map(this.keys.line));
     const moved = [...now].filter(([key, score]) => lines.has(key) || old.get(key) !== score);
     return [
       ...left.map((key) => ["ZREM", key, crmCode] as const),
@@ -211,7 +200,7 @@ export class RecordStore {
   }
 
   #placesOf(staged: Staged | undefined): Map<string, number> {
-    const keys = this.#keys;
+    const keys = this.keys;
     const places = new Map<string, number>();
     if (staged === undefined) return places;
     const { due, failure, heldAt, heldUntil, lane, phase, since, taken } = staged;
@@ -233,7 +222,7 @@ export class RecordStore {
 
   /** Deletes a dead letter, and counts it out. */
   dropLetterCalls(id: string, { reason }: LetterMark): Call[] {
-    const { deadAges, deadLetters, deadMarks, deadReasons } = this.#keys;
+    const { deadAges, deadLetters, deadMarks, deadReasons } = this.keys;
     return [
       ["HDEL", deadLetters, id],
       ["HDEL", deadMarks, id],

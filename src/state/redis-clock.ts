@@ -5,8 +5,9 @@
 import { uptime } from "node:os";
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
+import { Store } from "./store.ts";
 
 /** Times of arrival that are remembered, at most, and for how long, ms. */
 const ARRIVALS_MAX = 10_000;
@@ -33,11 +34,9 @@ export interface ClockStep {
   readonly at: number;
 }
 
-export class RedisClock {
-  readonly #keys: Keys;
+export class RedisClock extends Store {
   readonly #arrival: RedisScript<number>;
   readonly #measure: RedisScript<[now: number, latest: number]>;
-  readonly #write: ReturnType<typeof redisWrite>;
   /** Resolves when the clock is known. */
   readonly known: Promise<void>;
   #setKnown: () => void;
@@ -51,8 +50,7 @@ export class RedisClock {
   #tripsMs: readonly number[] = [];
 
   constructor(redis: Redis, keys: Keys) {
-    this.#keys = keys;
-    this.#write = redisWrite(redis);
+    super(redis, keys);
     this.#arrival = redisScript(redis, new URL("./lua/arrival.lua", import.meta.url));
     this.#measure = redisScript(redis, new URL("./lua/measure-clock.lua", import.meta.url));
     ({ promise: this.known, resolve: this.#setKnown } = Promise.withResolvers<void>());
@@ -61,7 +59,7 @@ export class RedisClock {
   /** @returns how far Redis' clock was set since the last measurement of any process, ms; 0: it was not. */
   async measure(): Promise<number> {
     const asked = performance.now();
-    const [now, latest] = await this.#measure([this.#keys.clock], [STEP_MS, Date.now()]);
+    const [now, latest] = await this.#measure([this.keys.clock], [STEP_MS, Date.now()]);
     const tripMs = performance.now() - asked;
     this.#tripsMs = [...this.#tripsMs, tripMs].slice(-ROUND_TRIPS);
     this.#earliest = latest - now > STEP_MS ? latest + UNMEASURED_MS : 0;
@@ -76,7 +74,7 @@ export class RedisClock {
     this.#origin = origin;
     this.#setKnown();
     if (Math.abs(stepMs) <= STEP_MS) return 0;
-    await this.#write("HSET", this.#keys.clock, "stepMs", stepMs, "steppedAt", now);
+    await this.write("HSET", this.keys.clock, "stepMs", stepMs, "steppedAt", now);
     return stepMs;
   }
 
@@ -105,7 +103,7 @@ export class RedisClock {
    */
   async arrival(number: number, countKey: string, sentAt?: number): Promise<number> {
     const args = [number, sentAt ?? "", ARRIVALS_MAX, ARRIVALS_MS, Math.ceil(this.#earliest)];
-    return this.#arrival([this.#keys.arrivals, countKey], args);
+    return this.#arrival([this.keys.arrivals, countKey], args);
   }
 }
 

@@ -7,7 +7,7 @@ import type { Redis } from "ioredis";
 import { ownData } from "../event/job-data.ts";
 import { JOB_STATES } from "../event/job-states.ts";
 import { readJobsOf } from "../event/read-jobs.ts";
-import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { reading, type Reading } from "../ops/redis-reading.ts";
 import { LANES } from "../event/lane.ts";
 import type { Keys } from "./keys.ts";
@@ -16,6 +16,7 @@ import type { RecordStore } from "./record-store.ts";
 import { scanHash, scanSorted } from "./scan.ts";
 import { DamagedValue, UnknownKey, type Sealing } from "./sealing.ts";
 import { textsOf, withTexts } from "./staged-values.ts";
+import { Store } from "./store.ts";
 
 /** Entries read, and sealed, at once. */
 const CHUNK = 200;
@@ -45,9 +46,7 @@ export interface SealedJobs {
   readonly sealedIn: (data: unknown) => string | undefined;
 }
 
-export class Resealing {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
+export class Resealing extends Store {
   readonly #sealing: Sealing;
   readonly #store: RecordStore;
   readonly #lease: Lease;
@@ -57,9 +56,8 @@ export class Resealing {
   #isDue: boolean;
 
   constructor(redis: Redis, keys: Keys, sealing: Sealing, store: RecordStore) {
+    super(redis, keys);
     this.#store = store;
-    this.#redis = redis;
-    this.#keys = keys;
     this.#sealing = sealing;
     this.#lease = new Lease(redis, keys.resealing, LEASE_MS);
     this.#isDue = sealing.keyId !== undefined;
@@ -83,15 +81,15 @@ export class Resealing {
 
   /** Writes what the pass has found, for status; nothing once everything is sealed with one key. */
   async report({ found, missing }: Resealed): Promise<void> {
-    const key = this.#keys.resealed;
+    const key = this.keys.resealed;
     this.#isDue = found > 0;
-    if (found === 0) await this.#redis.del(key);
-    else await redisWrite(this.#redis)("SET", key, JSON.stringify({ found, missing }));
+    if (found === 0) await this.redis.del(key);
+    else await this.write("SET", key, JSON.stringify({ found, missing }));
   }
 
   /** Undefined: everything is sealed with one key, or nothing is. */
   reading(): Reading<Resealed | undefined> {
-    return reading(["get", this.#keys.resealed], (text: string | null) =>
+    return reading(["get", this.keys.resealed], (text: string | null) =>
       text === null ? undefined : (JSON.parse(text) as Resealed),
     );
   }
@@ -100,15 +98,15 @@ export class Resealing {
   async pass(jobs: readonly SealedJobs[], onProgress: () => Promise<void>): Promise<Resealed> {
     this.#found = 0;
     this.#missing = new Map();
-    const { heldTerminations, unsynced, verify } = this.#keys;
+    const { heldTerminations, unsynced, verify } = this.keys;
     for (const set of [...LANES.map(unsynced), heldTerminations, verify]) {
-      for await (const page of scanSorted(this.#redis, set, CHUNK)) {
+      for await (const page of scanSorted(this.redis, set, CHUNK)) {
         await Promise.all(page.map(([crmCode]) => this.#resealStaged(crmCode)));
         await onProgress();
       }
     }
     for (const place of this.#places()) {
-      for await (const fields of scanHash(this.#redis, place.key, CHUNK)) {
+      for await (const fields of scanHash(this.redis, place.key, CHUNK)) {
         await Promise.all(fields.map(([field, value]) => this.#resealField(place, field, value)));
         await onProgress();
       }
@@ -124,9 +122,9 @@ export class Resealing {
 
   #places(): Place[] {
     return [
-      { key: this.#keys.deadLetters, within: "event" },
-      { key: this.#keys.thinEvents, within: "event" },
-      { key: this.#keys.leftOut, within: "event" },
+      { key: this.keys.deadLetters, within: "event" },
+      { key: this.keys.thinEvents, within: "event" },
+      { key: this.keys.leftOut, within: "event" },
     ];
   }
 

@@ -1,9 +1,7 @@
 /** When the last event of each source was received, and whose clock is wrong. */
-import type { Redis } from "ioredis";
 import { AT_FIRST, afterEvent, type SourceClock } from "../sync/source-clock.ts";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import { redisWrite } from "../ops/redis-script.ts";
-import type { Keys } from "./keys.ts";
+import { Store } from "./store.ts";
 
 /** A source is written at most this often: an alert on a silent source needs no more. */
 const EVERY_MS = 1000;
@@ -36,28 +34,19 @@ function heardOf(text: string): { readonly at: number; readonly newest?: number 
   return typeof value === "number" ? { at: value } : value;
 }
 
-export class Sources {
-  readonly #redis: Redis;
-  readonly #write: ReturnType<typeof redisWrite>;
-  readonly #keys: Keys;
+export class Sources extends Store {
   readonly #noted = new Map<string, number>();
   readonly #notedAhead = new Map<string, number>();
   readonly #clocks = new Map<string, SourceClock>();
   /** The last read of each source's clock, and when it began. */
   readonly #reads = new Map<string, { readonly at: number; readonly done: Promise<void> }>();
 
-  constructor(redis: Redis, keys: Keys) {
-    this.#redis = redis;
-    this.#write = redisWrite(redis);
-    this.#keys = keys;
-  }
-
   /** @param source from a bounded set of names. @param at when its event was received, ms. */
   async heard(source: string, at: number): Promise<void> {
     if (at - (this.#noted.get(source) ?? 0) < EVERY_MS) return;
     this.#noted.set(source, at);
     const newest = this.#clocks.get(source)?.newest;
-    await this.#write("HSET", this.#keys.sources, source, JSON.stringify({ at, newest }));
+    await this.write("HSET", this.keys.sources, source, JSON.stringify({ at, newest }));
   }
 
   /**
@@ -102,11 +91,11 @@ export class Sources {
   }
 
   async #adoptClock(source: string, isFirst: boolean): Promise<void> {
-    const { clocksAhead, sources } = this.#keys;
-    const text = await this.#redis.hget(clocksAhead, source);
+    const { clocksAhead, sources } = this.keys;
+    const text = await this.redis.hget(clocksAhead, source);
     const seen = text === null ? undefined : (JSON.parse(text) as ClockAhead);
     const isBack = seen !== undefined && seen.aheadMs < 0 && seen.isRight !== true;
-    const heard = isFirst ? await this.#redis.hget(sources, source) : null;
+    const heard = isFirst ? await this.redis.hget(sources, source) : null;
     const clock = this.#clocks.get(source);
     const newest = Math.max(
       clock?.newest ?? Number.NEGATIVE_INFINITY,
@@ -124,7 +113,7 @@ export class Sources {
   async #noteClock(source: string, seen: ClockAhead): Promise<void> {
     if (seen.at - (this.#notedAhead.get(source) ?? 0) < EVERY_MS) return;
     this.#notedAhead.set(source, seen.at);
-    await this.#write("HSET", this.#keys.clocksAhead, source, JSON.stringify(seen));
+    await this.write("HSET", this.keys.clocksAhead, source, JSON.stringify(seen));
   }
 
   /**
@@ -141,31 +130,31 @@ export class Sources {
    * that make new names all the time would fill the hash.
    */
   async forgetOldest(): Promise<void> {
-    const { clocksAhead, sources } = this.#keys;
-    if ((await this.#redis.hlen(sources)) <= MAX_SOURCES) return;
-    const newestFirst = Object.entries(await readOne(this.#redis, this.last())).sort(
+    const { clocksAhead, sources } = this.keys;
+    if ((await this.redis.hlen(sources)) <= MAX_SOURCES) return;
+    const newestFirst = Object.entries(await readOne(this.redis, this.last())).sort(
       ([, a], [, b]) => b - a,
     );
     const oldest = newestFirst.slice(MAX_SOURCES).map(([source]) => source);
-    for (const key of [sources, clocksAhead]) await this.#write("HDEL", key, ...oldest);
+    for (const key of [sources, clocksAhead]) await this.write("HDEL", key, ...oldest);
   }
 
   /** The CRM of a webhook has lost changes before it sent them. @param at when it said so, ms. */
   async hasLost(webhook: string, at: number): Promise<void> {
-    await this.#write("HSET", this.#keys.changesLost, webhook, at);
-    await this.#redis.pexpire(this.#keys.changesLost, LOST_TOLD_MS);
+    await this.write("HSET", this.keys.changesLost, webhook, at);
+    await this.redis.pexpire(this.keys.changesLost, LOST_TOLD_MS);
   }
 
   /** Webhook → when its CRM reported lost changes last, ms. */
   lost(): Reading<Record<string, number>> {
-    return reading(["hgetall", this.#keys.changesLost], (fields: Record<string, string>) =>
+    return reading(["hgetall", this.keys.changesLost], (fields: Record<string, string>) =>
       Object.fromEntries(Object.entries(fields).map(([webhook, at]) => [webhook, Number(at)])),
     );
   }
 
   /** Source → how wrong its clock was when that was last seen. */
   clocksAhead(): Reading<Record<string, ClockAhead>> {
-    return reading(["hgetall", this.#keys.clocksAhead], (fields: Record<string, string>) =>
+    return reading(["hgetall", this.keys.clocksAhead], (fields: Record<string, string>) =>
       Object.fromEntries(
         Object.entries(fields).map(([source, text]) => [source, JSON.parse(text) as ClockAhead]),
       ),
@@ -174,7 +163,7 @@ export class Sources {
 
   /** Source → time of its newest event, ms. */
   last(): Reading<Record<string, number>> {
-    return reading(["hgetall", this.#keys.sources], (fields: Record<string, string>) =>
+    return reading(["hgetall", this.keys.sources], (fields: Record<string, string>) =>
       Object.fromEntries(
         Object.entries(fields).map(([source, text]) => [source, heardOf(text).at]),
       ),

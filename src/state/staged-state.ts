@@ -51,6 +51,7 @@ import { scanSorted } from "./scan.ts";
 import { openEvents, openState, sealTexts } from "./staged-values.ts";
 import { NOT_OPENED } from "./retried-records.ts";
 import { UnknownKey, type Sealing } from "./sealing.ts";
+import { Store } from "./store.ts";
 
 /** For how long the id of an event is remembered, s. */
 const SEEN_S = 7 * 86_400;
@@ -82,10 +83,8 @@ export interface StagedStatesOptions {
   readonly verifyMs?: number;
 }
 
-export class StagedStates {
+export class StagedStates extends Store {
   readonly leftOut: LeftOutRecords;
-  readonly #redis: Redis;
-  readonly #keys: Keys;
   readonly #sealing: Sealing;
   readonly #store: RecordStore;
   readonly #history: History;
@@ -102,9 +101,8 @@ export class StagedStates {
     store: RecordStore,
     { history, hourMs = HOUR_MS, verifyMs = VERIFY_AFTER_MS }: StagedStatesOptions,
   ) {
+    super(redis, keys);
     this.leftOut = new LeftOutRecords(redis, keys, sealing);
-    this.#redis = redis;
-    this.#keys = keys;
     this.#sealing = sealing;
     this.#store = store;
     this.#history = history;
@@ -115,7 +113,7 @@ export class StagedStates {
 
   /** Stages a state, or settles it without a request. Deletes the record's older dead letter, and the event's. */
   async stage(state: StateToStage): Promise<StageResult> {
-    const keys = this.#keys;
+    const keys = this.keys;
     const { content = NO_CONTENT, crmCode, eventKey, lane, noted } = state;
     const texts = await sealTexts(state, this.#sealing);
     const seen = keys.seen(digestOf(eventKey));
@@ -192,14 +190,14 @@ export class StagedStates {
       first: rankOf(now, gapOf(pace, first, hourMs), lead),
       again: (waiting: number) => rankAgain(waiting, lead, hourMs),
     };
-    const slice = this.#keys.flow(sliceOf(now, hourMs));
+    const slice = this.keys.flow(sliceOf(now, hourMs));
     const lastsMs = sliceLastsMs(hourMs);
     const calls: Call[] = [
       ["INCR", slice],
       ["PEXPIRE", slice, lastsMs],
     ];
     if (first !== before)
-      calls.push(["SET", this.#keys.firstChanges, JSON.stringify(first), "PX", 2 * hourMs]);
+      calls.push(["SET", this.keys.firstChanges, JSON.stringify(first), "PX", 2 * hourMs]);
     return { input: { rank, pace: lane === "live" ? pace : undefined }, calls };
   }
 
@@ -209,7 +207,7 @@ export class StagedStates {
 
   /** The worker that takes the state needs the kept fields, also after Redis has lost everything. */
   #keepsCalls({ keeps }: StateToStage): Call[] {
-    return keeps === undefined ? [] : [["SET", this.#keys.keptFields, textOfKeeps(keeps), "NX"]];
+    return keeps === undefined ? [] : [["SET", this.keys.keptFields, textOfKeeps(keeps), "NX"]];
   }
 
   /** To which crmCode a record of the CRM led, where its own id does not say it: its deletion may come without it. */
@@ -225,19 +223,19 @@ export class StagedStates {
     return [
       ...(own === crmCode && led === null
         ? []
-        : [["HSET", this.#keys.subjects, digestOf(subject), crmCode] as const]),
-      ...(before === crmCode ? [] : callsOfDouble(this.#keys, [before, crmCode], now)),
+        : [["HSET", this.keys.subjects, digestOf(subject), crmCode] as const]),
+      ...(before === crmCode ? [] : callsOfDouble(this.keys, [before, crmCode], now)),
     ];
   }
 
   /** Wakes the loops that wait for work. */
   #toldCalls({ staged }: KnownRecord): Call[] {
-    return staged?.phase === "waits" ? [["PUBLISH", this.#keys.jobsAdded, staged.lane]] : [];
+    return staged?.phase === "waits" ? [["PUBLISH", this.keys.jobsAdded, staged.lane]] : [];
   }
 
   /** The crmCode to which a record of the CRM led; undefined where nothing but its own id is known. */
   async codeOf(subject: string): Promise<string | undefined> {
-    return (await this.#redis.hget(this.#keys.subjects, digestOf(subject))) ?? undefined;
+    return (await this.redis.hget(this.keys.subjects, digestOf(subject))) ?? undefined;
   }
 
   /** Which of these events were seen within the last seven days, with the same content. */
@@ -253,12 +251,12 @@ export class StagedStates {
 
   /** Whether an event of this key was seen within the last seven days, and with this content. */
   async seenAs(eventKey: string, content: string): Promise<SeenAs> {
-    return seenAs(await this.#redis.get(this.#keys.seen(digestOf(eventKey))), content);
+    return seenAs(await this.redis.get(this.keys.seen(digestOf(eventKey))), content);
   }
 
   /** Lets an event be accepted once more, so that its dead letter can be redriven. */
   async forgetEvent(eventKey: string): Promise<void> {
-    await this.#redis.del(this.#keys.seen(digestOf(eventKey)));
+    await this.redis.del(this.keys.seen(digestOf(eventKey)));
   }
 
   /** What is known of these records, in the order given; texts are sealed. */
@@ -271,8 +269,8 @@ export class StagedStates {
     const found: (Staged | undefined)[] = [];
     for (let from = 0; from < crmCodes.length; from += PAGE) {
       const page = crmCodes.slice(from, from + PAGE);
-      const reads = page.map((crmCode) => ["HGET", this.#keys.staged(crmCode), "state"] as const);
-      const texts = (await readAll(this.#redis, reads)) as (string | null)[];
+      const reads = page.map((crmCode) => ["HGET", this.keys.staged(crmCode), "state"] as const);
+      const texts = (await readAll(this.redis, reads)) as (string | null)[];
       found.push(
         ...texts.map((text) => (text === null ? undefined : (JSON.parse(text) as Staged))),
       );
@@ -300,7 +298,7 @@ export class StagedStates {
   async unsynced(crmCodes: readonly string[]): Promise<string[]> {
     if (crmCodes.length === 0) return [];
     const scores = await Promise.all(
-      LANES.map((lane) => this.#redis.zmscore(this.#keys.unsynced(lane), ...crmCodes)),
+      LANES.map((lane) => this.redis.zmscore(this.keys.unsynced(lane), ...crmCodes)),
     );
     return crmCodes.filter((_, index) => scores.some((lane) => (lane[index] ?? null) !== null));
   }
@@ -310,13 +308,13 @@ export class StagedStates {
    * @param lane `live`: only a live one. @param holdMs after this it is due again, if this process dies
    */
   async next(lane: Lane, holdMs: number): Promise<string | undefined> {
-    const { bulkPause, line } = this.#keys;
+    const { bulkPause, line } = this.keys;
     return (await this.#next([line("live"), line("bulk"), bulkPause], [holdMs, lane])) ?? undefined;
   }
 
   /** @param holdMs for how long no other worker may take the record if this process dies now. */
   async take(crmCode: string, token: string, holdMs: number): Promise<Take> {
-    const { keptFields, line } = this.#keys;
+    const { keptFields, line } = this.keys;
     const reading: Call[] = [["GET", keptFields]];
     const { outcome: taken, written } = await this.#store.changeKnown<TakenRecord>(
       crmCode,
@@ -366,7 +364,7 @@ export class StagedStates {
 
   /** Nothing of this record is to be sent: it leaves the lines. `lost`: nobody has settled what waited. */
   #leave(crmCode: string): Promise<Take> {
-    const { line, unsynced } = this.#keys;
+    const { line, unsynced } = this.keys;
     const waits = LANES.map((lane) => ["ZSCORE", unsynced(lane), crmCode] as const);
     return this.#store.change<Take>(crmCode, waits, (read) => {
       if (read.staged?.phase === "waits") return unchanged({ kind: "nothing" });
@@ -418,7 +416,7 @@ export class StagedStates {
         // A relation that is known not to be terminated does not count for the guard, whatever was tried.
         const isActive =
           row !== undefined && !row.uncertain && !row.terminated && staged?.late !== true;
-        const counts: Call[] = isActive ? [["ZREM", this.#keys.terminations, crmCode]] : [];
+        const counts: Call[] = isActive ? [["ZREM", this.keys.terminations, crmCode]] : [];
         return {
           record,
           outcome: result,
@@ -433,15 +431,15 @@ export class StagedStates {
   /** All that wait for a retry become due now, as when an outage ends. */
   async retryAll(now: number): Promise<void> {
     for (const lane of LANES) {
-      const line = this.#keys.line(lane);
-      for await (const page of scanSorted(this.#redis, line, PAGE)) {
+      const line = this.keys.line(lane);
+      for await (const page of scanSorted(this.redis, line, PAGE)) {
         const later = page.filter(([, due]) => Number(due) > now).map(([crmCode]) => crmCode);
         const states = await this.waiting(later);
         const free = later.filter((_, index) => (states[index]?.heldUntil ?? 0) <= now);
         if (free.length > 0)
-          await this.#redis.zadd(line, "XX", ...free.flatMap((crmCode) => [now, crmCode]));
+          await this.redis.zadd(line, "XX", ...free.flatMap((crmCode) => [now, crmCode]));
       }
-      await this.#redis.publish(this.#keys.jobsAdded, lane);
+      await this.redis.publish(this.keys.jobsAdded, lane);
     }
   }
 }

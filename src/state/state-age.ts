@@ -5,8 +5,9 @@
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
+import { Store } from "./store.ts";
 
 /** For how long status tells that Redis went backwards, ms. */
 const TELL_FOR_MS = 86_400_000;
@@ -14,9 +15,7 @@ const TELL_FOR_MS = 86_400_000;
 /** Processes whose numbers are remembered, also of those that have ended. */
 const MOST_PROCESSES = 1000;
 
-export class StateAge {
-  readonly #keys: Keys;
-  readonly #write: ReturnType<typeof redisWrite>;
+export class StateAge extends Store {
   readonly #count: RedisScript<[name: string, number: number, met: string]>;
   /** Field of this process: the others' counts must not hide that its own is lost. */
   readonly #field: string = randomUUID();
@@ -28,8 +27,7 @@ export class StateAge {
   #counting: Promise<unknown> = Promise.resolve();
 
   constructor(redis: Redis, keys: Keys) {
-    this.#keys = keys;
-    this.#write = redisWrite(redis);
+    super(redis, keys);
     this.#count = redisScript(redis, new URL("./lua/count-age.lua", import.meta.url));
   }
 
@@ -38,7 +36,7 @@ export class StateAge {
     // One after the other: two could read their numbers in the wrong order.
     const counted = this.#counting.then(async () => {
       const args = [randomUUID(), this.#field, MOST_PROCESSES];
-      const [name, number, met] = await this.#count([this.#keys.age], args);
+      const [name, number, met] = await this.#count([this.keys.age], args);
       const isFirst = this.#name === "";
       if (!isFirst && (name !== this.#name || Number(met) < this.#highest)) {
         this.#wentBackwards = true;
@@ -65,13 +63,13 @@ export class StateAge {
 
   /** Lets status tell for a day that Redis went backwards. Call it once nothing believes the old state. */
   async note(at: number): Promise<void> {
-    await this.#write("SET", this.#keys.wentBackwards, at, "PX", TELL_FOR_MS);
+    await this.write("SET", this.keys.wentBackwards, at, "PX", TELL_FOR_MS);
     this.#wentBackwards = false;
   }
 
   /** When it was noticed, ms; undefined when it was not, or long ago. */
   wentBackwardsAt(): Reading<number | undefined> {
-    return reading(["get", this.#keys.wentBackwards], (at: string | null) =>
+    return reading(["get", this.keys.wentBackwards], (at: string | null) =>
       at === null ? undefined : Number(at),
     );
   }

@@ -5,11 +5,12 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
-import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Heartbeats } from "./heartbeats.ts";
 import type { Keys } from "./keys.ts";
 import { migrateToRecords, whyNotToRecords } from "./migrate-to-records.ts";
 import { Sealing } from "./sealing.ts";
+import { Store } from "./store.ts";
 
 /** Brings the state from one version to the next. */
 export interface Migration {
@@ -73,24 +74,19 @@ interface Found {
   readonly target: number | undefined;
 }
 
-export class StateVersion {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
+export class StateVersion extends Store {
   readonly #heartbeats: Heartbeats;
   readonly #sealing: Sealing;
   readonly #migrations: readonly Migration[];
   readonly #graceMs: number;
-  readonly #write: ReturnType<typeof redisWrite>;
   readonly #keep: RedisScript<[string, string | null]>;
 
   constructor(redis: Redis, keys: Keys, heartbeats: Heartbeats, options: Options = {}) {
-    this.#redis = redis;
-    this.#keys = keys;
+    super(redis, keys);
     this.#heartbeats = heartbeats;
     this.#sealing = options.sealing ?? new Sealing([]);
     this.#migrations = options.migrations ?? MIGRATIONS;
     this.#graceMs = options.graceMs ?? GRACE_MS;
-    this.#write = redisWrite(redis);
     this.#keep = redisScript(redis, new URL("./lua/keep-state-version.lua", import.meta.url));
   }
 
@@ -109,7 +105,7 @@ export class StateVersion {
       const found = await this.#find();
       this.#refuseNewer(found);
       if ((found.version ?? this.#ours) === this.#ours) {
-        await this.#write("HSETNX", this.#keys.stateVersion, "version", this.#ours);
+        await this.write("HSETNX", this.keys.stateVersion, "version", this.#ours);
         return;
       }
       if (await this.#claim()) await this.#migrate(report);
@@ -122,7 +118,7 @@ export class StateVersion {
    * @throws StateVersionError when the state has another version by now.
    */
   async keep(): Promise<void> {
-    const [version, target] = await this.#keep([this.#keys.stateVersion], [this.#ours]);
+    const [version, target] = await this.#keep([this.keys.stateVersion], [this.#ours]);
     this.#refuseNewer(foundOf([version, target]));
     this.#refuseOlder(Number(version));
   }
@@ -135,16 +131,16 @@ export class StateVersion {
   }
 
   async #find(): Promise<Found> {
-    const { stateVersion, warmUp, heartbeats } = this.#keys;
-    const found = foundOf(await this.#redis.hmget(stateVersion, "version", "target"));
+    const { stateVersion, warmUp, heartbeats } = this.keys;
+    const found = foundOf(await this.redis.hmget(stateVersion, "version", "target"));
     if (found.version !== undefined) return found;
     // What every daemon has written, also before there were versions.
-    const isOld = (await this.#redis.exists(warmUp, heartbeats)) > 0;
+    const isOld = (await this.redis.exists(warmUp, heartbeats)) > 0;
     return isOld ? { ...found, version: FIRST_VERSION } : found;
   }
 
   async #set(field: keyof Found, version: number): Promise<void> {
-    await this.#write("HSET", this.#keys.stateVersion, field, version);
+    await this.write("HSET", this.keys.stateVersion, field, version);
   }
 
   #refuseNewer({ version = FIRST_VERSION, target = version }: Found): void {
@@ -172,8 +168,7 @@ export class StateVersion {
         `the state in Redis must be migrated to version ${this.#ours}, and processes of an older release still run: ${names}. Stop them, then start this one again; one that was killed counts as running for up to 45 seconds`,
       );
     }
-    const lock = this.#keys.stateMigration;
-    return (await this.#write("SET", lock, "1", "PX", LEASE_MS, "NX")) === "OK";
+    return this.claimFor(this.keys.stateMigration, LEASE_MS);
   }
 
   async #migrate(report: (step: MigrationReport) => void): Promise<void> {
@@ -183,26 +178,26 @@ export class StateVersion {
       const { version = FIRST_VERSION } = await this.#find();
       const steps = this.#migrations.slice(version - FIRST_VERSION);
       for (const step of steps) {
-        const why = await step.whyNot?.(this.#redis, this.#keys, this.#sealing);
+        const why = await step.whyNot?.(this.redis, this.keys, this.#sealing);
         if (why !== undefined) throw new StateVersionError(why);
       }
       if (version < this.#ours) await this.#set("target", this.#ours); // no older program starts now
       await sleep(version < this.#ours ? this.#graceMs : 0);
       for (const [index, step] of steps.entries()) {
         const from = version + index;
-        const damaged = await step.run(this.#redis, this.#keys, this.#sealing);
+        const damaged = await step.run(this.redis, this.keys, this.#sealing);
         await this.#set("version", from + 1);
         report({ from, to: from + 1, step: step.name, ...(damaged && { damaged }) });
       }
-      await this.#redis.hdel(this.#keys.stateVersion, "target");
+      await this.redis.hdel(this.keys.stateVersion, "target");
     } finally {
       clearInterval(renewal);
-      await this.#redis.del(this.#keys.stateMigration);
+      await this.redis.del(this.keys.stateMigration);
     }
   }
 
   async #renew(): Promise<void> {
-    await this.#redis.pexpire(this.#keys.stateMigration, LEASE_MS).catch(() => {});
+    await this.redis.pexpire(this.keys.stateMigration, LEASE_MS).catch(() => {});
   }
 }
 

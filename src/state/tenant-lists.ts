@@ -4,7 +4,6 @@
  */
 import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import { redisWrite } from "../ops/redis-script.ts";
 import { listChanges, lossesAfter, type ListChange } from "../service-spec/list-changes.ts";
 import {
   DEFAULT_TENANT_LISTS,
@@ -14,6 +13,7 @@ import {
   type TenantLists,
 } from "../service-spec/tenant-lists.ts";
 import type { Keys } from "./keys.ts";
+import { Store } from "./store.ts";
 
 /**
  * Doubted lists are fetched again at most this often per hour window, and no list is doubted that is
@@ -50,10 +50,7 @@ interface StoredTimes {
  */
 const FIELDS = ["body", "lost", "changed", "at", "doubted", "asked"] as const;
 
-export class StoredTenantLists {
-  readonly #redis: Redis;
-  readonly #write: ReturnType<typeof redisWrite>;
-  readonly #keys: Keys;
+export class StoredTenantLists extends Store {
   readonly #hourMs: number;
   #current: TenantLists = DEFAULT_TENANT_LISTS;
   #known = "";
@@ -62,9 +59,7 @@ export class StoredTenantLists {
 
   /** @param hourMs length of the quota's hour window. */
   constructor(redis: Redis, keys: Keys, hourMs: number) {
-    this.#redis = redis;
-    this.#write = redisWrite(redis);
-    this.#keys = keys;
+    super(redis, keys);
     this.#hourMs = hourMs;
   }
 
@@ -92,18 +87,18 @@ export class StoredTenantLists {
 
   /** When the lists were last fetched; undefined: never. */
   fetchedAtReading(): Reading<number | undefined> {
-    return reading(["hget", this.#keys.schemaConfig, "at"], (at: string | null) =>
+    return reading(["hget", this.keys.schemaConfig, "at"], (at: string | null) =>
       at === null ? undefined : Number(at),
     );
   }
 
   fetchedAt(): Promise<number | undefined> {
-    return readOne(this.#redis, this.fetchedAtReading());
+    return readOne(this.redis, this.fetchedAtReading());
   }
 
   /** Notes that the lists may have changed: the service and they disagree about a value. */
   async doubt(now: number): Promise<void> {
-    await this.#write("HSETNX", this.#keys.schemaConfig, "doubted", now);
+    await this.write("HSETNX", this.keys.schemaConfig, "doubted", now);
   }
 
   /**
@@ -134,14 +129,13 @@ export class StoredTenantLists {
   }
 
   /** Whether this process may fetch the lists now; one process may at a time. */
-  async claim(forMs: number): Promise<boolean> {
-    const key = this.#keys.schemaConfigAsking;
-    return (await this.#write("SET", key, "1", "PX", forMs, "NX")) === "OK";
+  claim(forMs: number): Promise<boolean> {
+    return this.claimFor(this.keys.schemaConfigAsking, forMs);
   }
 
   /** Lets a process fetch the lists again after a pause. */
   async release(pauseMs: number): Promise<void> {
-    await this.#write("SET", this.#keys.schemaConfigAsking, "1", "PX", pauseMs);
+    await this.write("SET", this.keys.schemaConfigAsking, "1", "PX", pauseMs);
   }
 
   /**
@@ -158,7 +152,7 @@ export class StoredTenantLists {
     const all = { ...usable, ...stays };
     const lists = tenantListsOf(all);
     const changes = isFirst ? [] : listChanges(this.#current, lists);
-    const key = this.#keys.schemaConfig;
+    const key = this.keys.schemaConfig;
     const { changed = "[]", doubted, lost } = await this.#fields();
     const stored = ["body", JSON.stringify({ fields: all }), "at", now];
     if (doubted !== undefined) stored.push("asked", now);
@@ -168,37 +162,37 @@ export class StoredTenantLists {
       const losses = lossesAfter(lossesIn(lost), this.#current, lists, now);
       stored.push("changed", JSON.stringify(fields), "lost", JSON.stringify(losses));
     }
-    await this.#write("HSET", key, ...stored);
-    await this.#redis.hdel(key, "doubted");
-    await this.#redis.del(this.#keys.schemaConfigAsking);
+    await this.write("HSET", key, ...stored);
+    await this.redis.hdel(key, "doubted");
+    await this.redis.del(this.keys.schemaConfigAsking);
     await this.reload();
     return changes;
   }
 
   /** What the lists have lost. */
   lossesReading(): Reading<Losses> {
-    return reading(["hget", this.#keys.schemaConfig, "lost"], (text: string | null) =>
+    return reading(["hget", this.keys.schemaConfig, "lost"], (text: string | null) =>
       lossesIn(text ?? undefined),
     );
   }
 
   /** Undefined: no list allows more than when records were sent. */
   missedReading(): Reading<MissedValues | undefined> {
-    return reading(["hget", this.#keys.schemaConfig, "missed"], (text: string | null) =>
+    return reading(["hget", this.keys.schemaConfig, "missed"], (text: string | null) =>
       text === null ? undefined : (JSON.parse(text) as MissedValues),
     );
   }
 
   /** Only the CRM has the values: the status names the fields and how many records lack them. */
   async noteMissed(missed: Readonly<Record<string, number>>, now: number): Promise<void> {
-    const before = await readOne(this.#redis, this.missedReading());
+    const before = await readOne(this.redis, this.missedReading());
     const isOld = before === undefined || now - before.at > MISSED_MS;
     const records: Record<string, number> = isOld ? {} : { ...before.records };
     for (const [field, count] of Object.entries(missed)) {
       records[field] = (records[field] ?? 0) + count;
     }
     const text = JSON.stringify({ at: now, records } satisfies MissedValues);
-    await this.#write("HSET", this.#keys.schemaConfig, "missed", text);
+    await this.write("HSET", this.keys.schemaConfig, "missed", text);
   }
 
   /**
@@ -212,11 +206,11 @@ export class StoredTenantLists {
 
   /** They were looked through. */
   async endChange(): Promise<void> {
-    await this.#redis.hdel(this.#keys.schemaConfig, "changed");
+    await this.redis.hdel(this.keys.schemaConfig, "changed");
   }
 
   async #fields() {
-    const values = await this.#redis.hmget(this.#keys.schemaConfig, ...FIELDS);
+    const values = await this.redis.hmget(this.keys.schemaConfig, ...FIELDS);
     const [body, lost, changed, ...times] = values.map((value) => value ?? undefined);
     const [at, doubted, asked] = times.map((time) => (time ? Number(time) : undefined));
     return { body, lost, changed, at, doubted, asked };

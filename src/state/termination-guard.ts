@@ -5,9 +5,10 @@
  */
 import type { Redis } from "ioredis";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
+import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { TakenState } from "../sync/staged-state.ts";
 import type { Keys } from "./keys.ts";
+import { Store } from "./store.ts";
 
 /** The most that a process remembers of what it has sent, for a Redis that goes back. */
 const MAX_REMEMBERED = 10_000;
@@ -20,23 +21,20 @@ export interface GuardOptions {
   readonly now?: () => number;
 }
 
-export class TerminationGuard {
+export class TerminationGuard extends Store {
   readonly limit: number;
   readonly #windowMs: number;
   readonly #now: () => number;
-  readonly #keys: Keys;
   readonly #admit: RedisScript<number>;
-  readonly #write: ReturnType<typeof redisWrite>;
   /** crmCode → when this process has sent its termination, ms; oldest first. */
   readonly #sent = new Map<string, number>();
 
   constructor(redis: Redis, keys: Keys, { limit, windowMs, now = Date.now }: GuardOptions) {
+    super(redis, keys);
     this.limit = limit;
     this.#windowMs = windowMs;
     this.#now = now;
-    this.#keys = keys;
     this.#admit = redisScript(redis, new URL("./lua/admit-termination.lua", import.meta.url));
-    this.#write = redisWrite(redis);
   }
 
   /**
@@ -50,23 +48,23 @@ export class TerminationGuard {
     if (approved || this.limit === Number.POSITIVE_INFINITY) return true;
     const counts = when === "now" ? "1" : "";
     const args = [crmCode, this.limit, this.#windowMs, counts];
-    const admitted = await this.#admit([this.#keys.terminations], args);
+    const admitted = await this.#admit([this.keys.terminations], args);
     if (admitted === 1 && when === "now") this.#remember(crmCode);
     return admitted === 1;
   }
 
   /** Tells a Redis that went back what this process has sent; too many is safer than too few. */
   async restore(): Promise<void> {
-    const { terminations } = this.#keys;
+    const { terminations } = this.keys;
     for (const [crmCode, at] of this.#sent) {
-      await this.#write("ZADD", terminations, "GT", at, crmCode);
+      await this.write("ZADD", terminations, "GT", at, crmCode);
     }
   }
 
   /** How many count now. */
   counted(): Reading<number> {
     const file = new URL("./lua/count-terminations.lua", import.meta.url);
-    return scriptReading(file, [this.#keys.terminations], [this.#windowMs], Number);
+    return scriptReading(file, [this.keys.terminations], [this.#windowMs], Number);
   }
 
   #remember(crmCode: string): void {

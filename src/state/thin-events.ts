@@ -13,6 +13,7 @@ import type { Lane } from "../event/lane.ts";
 import { digestOf } from "./digest.ts";
 import type { Keys } from "./keys.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
+import { Store } from "./store.ts";
 
 export const FETCH_QUEUE = "fetch";
 
@@ -63,10 +64,8 @@ export interface FetchFailure {
   readonly records: number;
 }
 
-export class ThinEvents {
+export class ThinEvents extends Store {
   readonly queue: Queue<ThinPointer>;
-  readonly #redis: Redis;
-  readonly #key: string;
   readonly #sealing: Sealing;
   readonly #put: RedisScript<number>;
   readonly #finish: RedisScript<number>;
@@ -77,8 +76,7 @@ export class ThinEvents {
     { keys, sealing }: { readonly keys: Keys; readonly sealing: Sealing },
     tracing: Pick<QueueOptions, "telemetry"> = {},
   ) {
-    this.#redis = redis;
-    this.#key = keys.thinEvents;
+    super(redis, keys);
     this.#sealing = sealing;
     this.queue = openQueue(FETCH_QUEUE, redis, {
       ...tracing,
@@ -100,7 +98,7 @@ export class ThinEvents {
   async put(pointer: ThinPointer, order: string, event: string, lane: Lane): Promise<void> {
     const field = fieldOf(pointer);
     const sealed = await this.#sealing.seal(event, field);
-    const result = await this.#put([this.#key], [field, order, sealed, lane]);
+    const result = await this.#put([this.keys.thinEvents], [field, order, sealed, lane]);
     const job = await this.queue.add("fetch", pointer, {
       deduplication: { id: field, keepLastIfActive: true },
       ...(lane === "bulk" && { priority: BULK_PRIORITY }),
@@ -111,7 +109,7 @@ export class ThinEvents {
 
   async take(pointer: ThinPointer): Promise<TakenThinEvent | undefined> {
     const field = fieldOf(pointer);
-    const raw = await this.#redis.hget(this.#key, field);
+    const raw = await this.redis.hget(this.keys.thinEvents, field);
     if (raw === null) return undefined;
     const { event, isLive, order } = objectIn(raw) ?? {};
     const text = typeof event === "string" ? await this.#open(event, field) : "";
@@ -136,16 +134,16 @@ export class ThinEvents {
 
   /** Deletes a fetched thin event, unless a newer one has come since `take`. */
   async finish(pointer: ThinPointer, taken: TakenThinEvent): Promise<void> {
-    await this.#finish([this.#key], [fieldOf(pointer), taken.raw]);
+    await this.#finish([this.keys.thinEvents], [fieldOf(pointer), taken.raw]);
   }
 
   /** Jobs that no worker will end, so that the sweep must. */
   stuck(): AsyncIterable<StuckJob> {
-    return stuckJobs(this.#redis, this.queue);
+    return stuckJobs(this.redis, this.queue);
   }
 
   removeStuck(id: string): Promise<void> {
-    return removeStuck(this.#redis, this.queue, id);
+    return removeStuck(this.redis, this.queue, id);
   }
 
   /** The CRMs that do not return records, by the fetches whose next try is due first. */

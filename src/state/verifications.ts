@@ -7,6 +7,7 @@ import { expire, verified, withdraw } from "../sync/person.ts";
 import type { Staged } from "../sync/staged-state.ts";
 import type { Keys } from "./keys.ts";
 import { unchanged, type RecordStore } from "./record-store.ts";
+import { Store } from "./store.ts";
 
 /** A proof that one process verifies. */
 export interface DueProof {
@@ -22,15 +23,12 @@ export interface DueProof {
 /** One of so many writes is read once more, the first of them after a quarter: more would spend the quota on it. */
 const WRITES_A_CHECK = 200;
 
-export class Verifications {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
+export class Verifications extends Store {
   readonly #store: RecordStore;
   #written = 0;
 
   constructor(redis: Redis, keys: Keys, store: RecordStore) {
-    this.#redis = redis;
-    this.#keys = keys;
+    super(redis, keys);
     this.#store = store;
   }
 
@@ -42,7 +40,7 @@ export class Verifications {
 
   /** @param now Redis' time, ms */
   async anyDue(now: number): Promise<boolean> {
-    return (await this.#redis.zcount(this.#keys.verify, "-inf", now)) > 0;
+    return (await this.redis.zcount(this.keys.verify, "-inf", now)) > 0;
   }
 
   /**
@@ -51,8 +49,8 @@ export class Verifications {
    */
   async claim(now: number, leaseMs: number): Promise<DueProof | undefined> {
     for (;;) {
-      const [crmCode] = await this.#redis.zrangebyscore(
-        this.#keys.verify,
+      const [crmCode] = await this.redis.zrangebyscore(
+        this.keys.verify,
         "-inf",
         now,
         "LIMIT",
@@ -66,7 +64,7 @@ export class Verifications {
   }
 
   #claimOne(crmCode: string, leaseMs: number): Promise<DueProof | undefined> {
-    const { verify } = this.#keys;
+    const { verify } = this.keys;
     return this.#store.change<DueProof | undefined>(crmCode, [], (read) => {
       const { now, staged } = read;
       switch (staged?.phase) {
@@ -96,7 +94,7 @@ export class Verifications {
   withdraw({ crmCode, version }: DueProof): Promise<boolean> {
     return this.#store.change(crmCode, [], (read) => {
       const record = withdraw(read, version, read);
-      const calls = record && [["PUBLISH", this.#keys.jobsAdded, "live"] as const];
+      const calls = record && [["PUBLISH", this.keys.jobsAdded, "live"] as const];
       return { record, outcome: record !== undefined, calls };
     });
   }
