@@ -32,6 +32,13 @@ export const scriptReading = <T>(
   meaning: (reply: never) => T,
 ): Reading<T> => reading(["eval", scriptText(file), keys.length, ...keys, ...args], meaning);
 
+/** Redis' time, ms. */
+export const nowReading: Reading<number> = reading(
+  ["time"],
+  ([seconds, micros]: [string, string]) =>
+    Number(seconds) * 1000 + Math.floor(Number(micros) / 1000),
+);
+
 type Discarded = Error & { readonly previousErrors?: readonly Error[] };
 
 type Readings = Readonly<Record<string, Reading<unknown>>>;

@@ -5,7 +5,6 @@
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
@@ -40,7 +39,7 @@ export interface Act {
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-/** An act as scripts take it, and whether this process knows of an audit trail. */
+/** An act as it is stored, and whether this process knows of an audit trail. */
 export type ActText = readonly [act: string, isConfigured: "1" | ""];
 
 export interface WaitingAct {
@@ -69,8 +68,6 @@ export class AuditActs extends Store {
   readonly #isConfigured: boolean;
   readonly #history: History;
   readonly #lease: Lease;
-  readonly #push: RedisScript<number>;
-  readonly #noteHead: RedisScript<number>;
 
   /** @param isConfigured whether AUDIT_LOG is set here; if not, acts are kept if any process has had it. */
   constructor(redis: Redis, keys: Keys, isConfigured: boolean, history: History) {
@@ -78,18 +75,18 @@ export class AuditActs extends Store {
     this.#history = history;
     this.#isConfigured = isConfigured;
     this.#lease = new Lease(redis, keys.auditOwner, LEASE_MS);
-    this.#push = redisScript(redis, new URL("./lua/push-act.lua", import.meta.url));
-    this.#noteHead = redisScript(redis, new URL("./lua/note-head.lua", import.meta.url));
   }
 
   /** Call it before the act is done: no act is then without its line. */
   async record(act: Act): Promise<void> {
     this.note(act);
     const { auditActs, auditHeads } = this.keys;
-    await this.#push([auditActs, auditHeads], this.textOf(act));
+    const [text, isConfigured] = this.textOf(act);
+    if (isConfigured === "" && (await this.redis.exists(auditHeads)) === 0) return;
+    await this.write("RPUSH", auditActs, `${await this.time()} ${text}`);
   }
 
-  /** For a script that does an act and keeps it for its line in the same step (lua/keep-act.lua). */
+  /** For a write that does an act and keeps it for its line in the same step. */
   textOf({ act, by, crmCode, event, details }: Act): ActText {
     // After a crash an act may be written twice: both lines have this id.
     const line = { act, id: randomUUID(), crmCode, ...details, event, by };
@@ -127,7 +124,13 @@ export class AuditActs extends Store {
   }
 
   async noteHead(chain: string, head: StoredHead): Promise<void> {
-    await this.#noteHead([this.keys.auditHeads], [chain, head.seq, JSON.stringify(head)]);
+    const { auditHeads } = this.keys;
+    for (;;) {
+      const known = await this.redis.hget(auditHeads, chain);
+      if (known !== null && (JSON.parse(known) as StoredHead).seq > head.seq) return;
+      const isRead = { call: ["HGET", auditHeads, chain], expected: known ?? "" } as const;
+      if (await this.commit([isRead], [["HSET", auditHeads, chain, JSON.stringify(head)]])) return;
+    }
   }
 
   /** Chain → its newest line. */

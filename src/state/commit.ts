@@ -12,13 +12,13 @@ export interface Check {
 }
 
 /**
- * @param now Redis' time, ms: of the steps of a history
+ * @param now of the steps of a history, ms; absent: Redis' time
  * @returns whether it was done; if not, a check has failed, and nothing was written.
  */
 export type Commit = (
-  now: number,
   checks: readonly Check[],
   calls: readonly Call[],
+  now?: number,
 ) => Promise<boolean>;
 
 /** Commands that free memory: a Redis that is full lets a script go on after them. */
@@ -26,7 +26,7 @@ const FREES = /^(?:DEL|HDEL|ZREM|SREM)$/;
 
 export function committer(redis: Redis): Commit {
   const script = redisScript<number>(redis, new URL("./lua/commit.lua", import.meta.url));
-  return async (now, checks, calls) => {
+  return async (checks, calls, now) => {
     const all: Call[] = [
       ...checks.map(({ call, expected }): Call => [...call, expected]),
       ...calls.filter(([command]) => FREES.test(command)),
@@ -34,7 +34,7 @@ export function committer(redis: Redis): Commit {
     ];
     const keys = all.map(([, key]) => key);
     const args = all.flatMap(([command, , ...rest]) => [rest.length + 1, command, ...rest]);
-    return (await script(keys, [checks.length, now, ...args])) === 1;
+    return (await script(keys, [checks.length, now ?? "", ...args])) === 1;
   };
 }
 

@@ -221,7 +221,7 @@ export class DeadLetters extends Store {
       const mark = markText === null ? NO_MARK : (JSON.parse(markText) as LetterMark);
       if (text === null || !mayDrop(mark, text)) return false;
       const isSame = { call: ["HGET", deadMarks, id], expected: markText ?? "" } as const;
-      if (await this.#store.commit(0, [isSame], this.#store.dropLetterCalls(id, mark))) return true;
+      if (await this.#store.commit([isSame], this.#store.dropLetterCalls(id, mark))) return true;
     }
   }
 

@@ -4,8 +4,8 @@
  */
 import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
-import type { DenialCause } from "../sync/outcomes.ts";
+import { DENIAL_CAUSES, type DenialCause } from "../sync/outcomes.ts";
+import type { Call } from "./commit.ts";
 import type { Keys } from "./keys.ts";
 import { Store } from "./store.ts";
 
@@ -19,14 +19,6 @@ export interface Denial {
   readonly probes: number;
 }
 
-/** Value of the hash, as begin-denial.lua writes it. */
-interface StoredDenial {
-  readonly since: number;
-  readonly address: string;
-  readonly next: number;
-  readonly probes: number;
-}
-
 /** The longest pause between two probes, in pauses. */
 const LONGEST_PAUSE = 6;
 
@@ -36,21 +28,23 @@ const REPEAT_AFTER = 1 / 5;
 /** A denial that begins within this time after the last one counts as that one, in pauses. */
 const ENDED_FOR = 2 * LONGEST_PAUSE;
 
+/** The hash has one field: the cause, with the rest as JSON. */
+function denialIn(fields: Readonly<Record<string, string>>): Denial | undefined {
+  const cause = DENIAL_CAUSES.find((one) => fields[one] !== undefined);
+  if (cause === undefined) return undefined;
+  const { next, ...stored } = JSON.parse(fields[cause] ?? "") as StoredDenial;
+  return { cause, ...stored, nextProbeAt: next };
+}
+
+type StoredDenial = Omit<Denial, "cause" | "nextProbeAt"> & { readonly next: number };
+
 export class ServiceDenial extends Store {
   readonly #pauseMs: number;
-  readonly #begin: RedisScript<number>;
-  readonly #claimProbe: RedisScript<number>;
-  readonly #repeatProbe: RedisScript<number>;
-  readonly #end: RedisScript<number>;
 
   /** @param pauseMs least time between two probes, ms. */
   constructor(redis: Redis, keys: Keys, pauseMs: number) {
     super(redis, keys);
     this.#pauseMs = pauseMs;
-    this.#begin = redisScript(redis, new URL("./lua/begin-denial.lua", import.meta.url));
-    this.#claimProbe = redisScript(redis, new URL("./lua/claim-probe.lua", import.meta.url));
-    this.#repeatProbe = redisScript(redis, new URL("./lua/repeat-probe.lua", import.meta.url));
-    this.#end = redisScript(redis, new URL("./lua/end-denial.lua", import.meta.url));
   }
 
   current(): Promise<Denial | undefined> {
@@ -58,19 +52,22 @@ export class ServiceDenial extends Store {
   }
 
   reading(): Reading<Denial | undefined> {
-    return reading(["hgetall", this.keys.denial], (fields: Record<string, string>) => {
-      const [entry] = Object.entries(fields);
-      if (entry === undefined) return undefined;
-      const [cause, text] = entry;
-      const { next, ...stored } = JSON.parse(text) as StoredDenial;
-      return { cause: cause as DenialCause, ...stored, nextProbeAt: next };
-    });
+    return reading(["hgetall", this.keys.denial], denialIn);
   }
 
-  /** @returns whether a denial of this cause begins with this reply. */
-  async begin(cause: DenialCause, address: string): Promise<boolean> {
-    const args = [cause, address, this.#pauseMs, this.#pauseMs * LONGEST_PAUSE];
-    return (await this.#begin([this.keys.denial, this.keys.denialEnded], args)) === 1;
+  /**
+   * Only one cause is known at a time: that of the newest reply. A probe that is denied again changes neither the
+   * start nor the time of the next probe. A denial that begins soon after another one has ended is the same denial,
+   * which goes on: a probe may be served where changes are not. So its probes are as rare as the last ones were.
+   * @returns whether a denial of this cause begins with this reply.
+   */
+  begin(cause: DenialCause, address: string): Promise<boolean> {
+    return this.#change((before, now, probes) => {
+      const { nextProbeAt = now + this.#pauseAfter(probes), since = now } = before ?? {};
+      const isNew = before?.cause !== cause;
+      const after = { probes, ...before, cause, address, nextProbeAt, since: isNew ? now : since };
+      return [after, isNew];
+    });
   }
 
   /**
@@ -90,20 +87,70 @@ export class ServiceDenial extends Store {
     );
   }
 
-  /** @param force probe although the pause is not over, because the token has changed. */
-  async claimProbe(force: boolean): Promise<boolean> {
-    const args = [this.#pauseMs, this.#pauseMs * LONGEST_PAUSE, force ? "1" : ""];
-    return (await this.#claimProbe([this.keys.denial], args)) === 1;
+  /**
+   * Lets one process probe. Each further probe must wait longer.
+   * @param force probe although the pause is not over, because the token has changed.
+   */
+  claimProbe(force: boolean): Promise<boolean> {
+    return this.#change((before, now) => {
+      if (before === undefined || (before.nextProbeAt > now && !force)) return [before, false];
+      const probes = before.probes + 1;
+      return [{ ...before, probes, nextProbeAt: now + this.#pauseAfter(probes) }, true];
+    });
   }
 
-  /** The reply to a probe says nothing about the denial: another one is made soon. */
+  /** The reply to a probe says nothing about the denial: it does not count, and another one is made soon. */
   async repeatProbe(): Promise<void> {
-    await this.#repeatProbe([this.keys.denial], [Math.ceil(this.#pauseMs * REPEAT_AFTER)]);
+    await this.#change((before, now) => {
+      if (before === undefined) return [before, false];
+      const soon = now + Math.ceil(this.#pauseMs * REPEAT_AFTER);
+      const nextProbeAt = Math.min(before.nextProbeAt, soon);
+      return [{ ...before, probes: Math.max(0, before.probes - 1), nextProbeAt }, true];
+    });
   }
 
   /** @returns whether there was a denial. */
-  async end(): Promise<boolean> {
-    const keptMs = Math.ceil(this.#pauseMs * ENDED_FOR);
-    return (await this.#end([this.keys.denial, this.keys.denialEnded], [keptMs])) === 1;
+  end(): Promise<boolean> {
+    return this.#change((before) => [undefined, before !== undefined]);
+  }
+
+  #pauseAfter(probes: number): number {
+    return Math.ceil(this.#pauseMs * Math.min(2 ** probes, LONGEST_PAUSE));
+  }
+
+  /**
+   * While other processes change it too, one of them succeeds each time.
+   * @param reduce gets the denial, Redis' time, and how many probes the last denial took that ended lately.
+   */
+  async #change(
+    reduce: (
+      before: Denial | undefined,
+      now: number,
+      probes: number,
+    ) => readonly [after: Denial | undefined, outcome: boolean],
+  ): Promise<boolean> {
+    const { denial, denialEnded } = this.keys;
+    for (;;) {
+      const [fields, probes, now] = await Promise.all([
+        this.redis.hgetall(denial),
+        this.redis.get(denialEnded),
+        this.time(),
+      ]);
+      const before = denialIn(fields);
+      const [after, outcome] = reduce(before, now, Number(probes ?? 0));
+      if (after === before) return outcome;
+      const isRead = DENIAL_CAUSES.map((cause) => ({
+        call: ["HGET", denial, cause] as const,
+        expected: fields[cause] ?? "",
+      }));
+      const write: Call =
+        after === undefined
+          ? ["SET", denialEnded, before?.probes ?? 0, "PX", Math.ceil(this.#pauseMs * ENDED_FOR)]
+          : ["HSET", denial, after.cause, textOf(after)];
+      if (await this.commit(isRead, [["DEL", denial], write])) return outcome;
+    }
   }
 }
+
+const textOf = ({ since, address, nextProbeAt: next, probes }: Denial): string =>
+  JSON.stringify({ since, address, next, probes } satisfies StoredDenial);

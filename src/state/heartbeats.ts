@@ -1,9 +1,8 @@
 /** Which processes run: each writes a heartbeat; a process without a recent heartbeat counts as ended. */
 import type { Redis } from "ioredis";
-import { reading, readTogether, type Reading } from "../ops/redis-reading.ts";
+import { nowReading, reading, readTogether, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
-import { nowReading } from "./redis-clock.ts";
 import { Store } from "./store.ts";
 
 /** How often a process writes its heartbeat, ms. */

@@ -4,8 +4,7 @@
  * A history never fails a change, and none is kept while Redis is nearly full.
  */
 import type { Redis } from "ioredis";
-import { redisScript, redisWrite, type RedisScript } from "../ops/redis-script.ts";
-import type { EventStep, NewStep, RunStep, Step } from "../sync/step.ts";
+import type { EventStep, NewStep, Step } from "../sync/step.ts";
 import type { Call } from "./commit.ts";
 import { lineOf, readSteps } from "./history-steps.ts";
 import type { Keys } from "./keys.ts";
@@ -22,14 +21,12 @@ export type HistoryName = { readonly crmCode: string } | { readonly subject: str
 
 export class History extends Store {
   readonly #keptMs: number;
-  readonly #append: RedisScript<unknown>;
   #isLeftOut = false;
 
   /** @param days for how long it is kept; 0: not at all. */
   constructor(redis: Redis, keys: Keys, days: number) {
     super(redis, keys);
     this.#keptMs = days * DAY_MS;
-    this.#append = redisScript(redis, new URL("./lua/append-step.lua", import.meta.url));
   }
 
   /** For how long a step is kept, ms; 0: no history is kept. */
@@ -42,36 +39,22 @@ export class History extends Store {
     this.#isLeftOut = isLeftOut;
   }
 
-  /** What notes an event of a relation in the write that stages it. */
-  callsOfEvent(crmCode: string, step: EventStep): Call[] {
+  /** What notes a step in the write that it is about. */
+  callsOf(name: HistoryName, step: NewStep): Call[] {
     if (this.#isOff) return [];
     const { body, extra, kind, origin } = lineOf(step);
+    const calls: Call[] = [["NOTE", this.#keyOf(name), this.#keptMs, origin, kind, extra, body]];
+    if (step.kind !== "event") return calls;
+    calls.push(["SADD", this.keys.objects, objectOf(step)]);
     const codes = this.keys.historyCodes(step.event.subject);
-    return [
-      ["NOTE", this.keys.history("crmCode", crmCode), this.#keptMs, origin, kind, extra, body],
-      ["CODE", codes, this.#keptMs, crmCode, origin],
-      ["SADD", this.keys.objects, objectOf(step)],
-    ];
-  }
-
-  /** What notes a run of a relation in the write that settles it. */
-  callsOfRun(crmCode: string, step: RunStep): Call[] {
-    if (this.#isOff) return [];
-    const { body, extra, kind } = lineOf(step);
-    return [["NOTE", this.keys.history("crmCode", crmCode), this.#keptMs, "", kind, extra, body]];
+    if ("crmCode" in name) calls.push(["CODE", codes, this.#keptMs, name.crmCode, origin]);
+    return calls;
   }
 
   /** Notes a step. Not waited for: the connection carries it before what the caller sends next. */
   note(name: HistoryName, step: NewStep): void {
-    if (this.#isOff) return;
-    const { origin, kind, extra, body } = lineOf(step);
-    const args = [this.#keptMs, origin, kind, extra, body];
-    const keys = [this.#keyOf(name)];
-    if (step.kind === "event") {
-      keys.push(this.keys.objects, this.keys.historyCodes(step.event.subject));
-      args.push(objectOf(step), "crmCode" in name ? name.crmCode : "");
-    }
-    void this.#append(keys, args).catch(() => {});
+    const calls = this.callsOf(name, step);
+    if (calls.length > 0) void this.commit([], calls).catch(() => {});
   }
 
   /** Oldest first. */
@@ -119,10 +102,7 @@ export class History extends Store {
   async keepSince(now: number): Promise<void> {
     const key = this.keys.historySince;
     if (this.#keptMs === 0) await this.redis.del(key);
-    else {
-      const write = redisWrite(this.redis);
-      await write("SET", key, Math.floor(now), ...(this.#isLeftOut ? [] : ["NX"]));
-    }
+    else await this.write("SET", key, Math.floor(now), ...(this.#isLeftOut ? [] : ["NX"]));
   }
 
   get #isOff(): boolean {

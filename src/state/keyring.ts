@@ -6,7 +6,6 @@
 import { randomBytes } from "node:crypto";
 import type { Redis } from "ioredis";
 import { contentHashWith, type ContentHash } from "../event/event-key.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { fingerprintWith, type FingerprintOf } from "../sync/fingerprint.ts";
 import type { Keeps } from "../sync/keeps.ts";
 import type { Keys } from "./keys.ts";
@@ -26,13 +25,11 @@ interface Known {
 
 export class Keyring extends Store {
   readonly #sealing: Sealing;
-  readonly #replace: RedisScript<number>;
   #known: Known | undefined;
 
   constructor(redis: Redis, keys: Keys, sealing: Sealing) {
     super(redis, keys);
     this.#sealing = sealing;
-    this.#replace = redisScript(redis, new URL("./lua/replace-value.lua", import.meta.url));
   }
 
   /** Whether this process was found to have the key that Redis is sealed with. */
@@ -90,7 +87,8 @@ export class Keyring extends Store {
     return { fingerprints, contentHash: contentHashWith(key) };
   }
 
-  async #store(before: string, after: string): Promise<boolean> {
-    return (await this.#replace([this.keys.keyring], [before, after])) === 1;
+  #store(before: string, after: string): Promise<boolean> {
+    const { keyring } = this.keys;
+    return this.commit([{ call: ["GET", keyring], expected: before }], [["SET", keyring, after]]);
   }
 }

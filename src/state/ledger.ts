@@ -109,8 +109,8 @@ export class Ledger extends Store {
         checks.push({ call: ["HGET", ledger, crmCode], expected: text ?? "" });
         calls.push(["HSET", ledger, crmCode, storeRow(row, listed.epoch)]);
       }
-      if (calls.length > 0 && !(await this.commit(0, checks, calls))) {
-        if (!(await this.commit(0, listed.checks, []))) return undefined;
+      if (calls.length > 0 && !(await this.commit(checks, calls))) {
+        if (!(await this.commit(listed.checks, []))) return undefined;
         continue;
       }
       changed += calls.length;
@@ -229,7 +229,7 @@ export class Ledger extends Store {
             ["HSETNX", warmUp, "state", "running"],
             ["HDEL", warmUp, "failure"],
           ];
-    return this.commit(0, checks, [
+    return this.commit(checks, [
       ["HINCRBY", warmUp, "relations", fresh],
       ...progress,
       ["PEXPIRE", warmUpOwner, LEASE_MS],
@@ -263,11 +263,9 @@ export class Ledger extends Store {
     ...more: readonly Call[]
   ): Promise<boolean> {
     const { warmUp } = this.keys;
-    const [seconds, micros] = await this.redis.time();
-    const now = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+    const now = await this.time();
     const gone = Object.keys(fields).filter((field) => field !== "epoch");
     return this.commit(
-      now,
       [{ call: ["HGET", warmUp, "epoch"], expected: fields["epoch"] ?? "" }],
       [
         ...(gone.length === 0 ? [] : [["HDEL", warmUp, ...gone] as Call]),
@@ -349,7 +347,7 @@ export class Ledger extends Store {
         if (exists === true || uncertain || Math.max(provedAt, pace?.changedAt ?? 0) >= before)
           continue;
         const isSame = { call: ["HGET", this.keys.ledger, crmCode], expected: text } as const;
-        if (await this.commit(0, [isSame], [["HDEL", this.keys.ledger, crmCode]])) forgotten += 1;
+        if (await this.commit([isSame], [["HDEL", this.keys.ledger, crmCode]])) forgotten += 1;
       }
     }
     return forgotten;

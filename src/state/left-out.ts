@@ -129,7 +129,7 @@ export class LeftOutRecords extends Store {
     const text = read ?? (await this.redis.hget(key, crmCode));
     if (text === null) return;
     const isSame = { call: ["HGET", key, crmCode], expected: text } as const;
-    await this.commit(0, [isSame], this.dropCalls(crmCode, text));
+    await this.commit([isSame], this.dropCalls(crmCode, text));
   }
 
   /** Drops the records that have been here for too long. */

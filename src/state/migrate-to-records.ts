@@ -138,7 +138,7 @@ class ToRecords {
   }
 
   #commit(checks: readonly Check[], calls: readonly Call[]): Promise<boolean> {
-    return this.#store.commit(0, checks, calls);
+    return this.#store.commit(checks, calls);
   }
 
   async #named(page: readonly string[]): Promise<void> {

@@ -4,7 +4,6 @@
  */
 import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import {
   claim,
   CLOSED,
@@ -16,6 +15,7 @@ import {
   type Open,
 } from "../sync/breaker.ts";
 import type { UnavailableReason } from "../sync/service-reply.ts";
+import type { Call } from "./commit.ts";
 import { digestOfRecord } from "./digest.ts";
 import type { Keys } from "./keys.ts";
 import { Store } from "./store.ts";
@@ -55,7 +55,6 @@ export interface Change {
 const FIELD = "breaker";
 
 export class Outage extends Store {
-  readonly #swap: RedisScript<number>;
   readonly #tryMs: number;
   readonly #believeMs: number;
   readonly #now: () => number;
@@ -72,7 +71,6 @@ export class Outage extends Store {
     this.#tryMs = tryMs;
     this.#believeMs = believeMs;
     this.#now = now;
-    this.#swap = redisScript(redis, new URL("./lua/swap-breaker.lua", import.meta.url));
   }
 
   /** Whether it was open when this process looked last. */
@@ -163,15 +161,17 @@ export class Outage extends Store {
   /** While other processes change it too, one of them succeeds each time. */
   async #change(reduce: (before: Breaker, now: number) => Breaker): Promise<Change> {
     for (;;) {
-      const [text, [seconds, micros]] = await Promise.all([
-        this.redis.hget(this.keys.outage, FIELD),
-        this.redis.time(),
-      ]);
+      const { outage } = this.keys;
+      const [text, now] = await Promise.all([this.redis.hget(outage, FIELD), this.time()]);
       const before = breakerOf(text);
-      const after = reduce(before, Math.floor(Number(seconds) * 1000 + Number(micros) / 1000));
+      const after = reduce(before, now);
       const next = textOf(after);
-      const isSame = next === (text ?? "");
-      if (isSame || (await this.#swap([this.keys.outage], [text ?? "", next])) === 1) {
+      const isRead = { call: ["HGET", outage, FIELD], expected: text ?? "" } as const;
+      const calls: Call[] = [
+        ["DEL", outage],
+        ...(next === "" ? [] : [["HSET", outage, FIELD, next] as const]),
+      ];
+      if (next === isRead.expected || (await this.commit([isRead], calls))) {
         this.#seen = after;
         return { before, after };
       }

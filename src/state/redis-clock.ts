@@ -107,13 +107,6 @@ export class RedisClock extends Store {
   }
 }
 
-/** Redis' time, ms. */
-export const nowReading: Reading<number> = reading(
-  ["time"],
-  ([seconds, micros]: [string, string]) =>
-    Number(seconds) * 1000 + Math.floor(Number(micros) / 1000),
-);
-
 /** The last step of Redis' clock; undefined: it has not stepped. */
 export const clockStepReading = (keys: Keys): Reading<ClockStep | undefined> =>
   reading(

@@ -7,7 +7,6 @@ import type { Redis } from "ioredis";
 import { ownData } from "../event/job-data.ts";
 import { JOB_STATES } from "../event/job-states.ts";
 import { readJobsOf } from "../event/read-jobs.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { reading, type Reading } from "../ops/redis-reading.ts";
 import { LANES } from "../event/lane.ts";
 import type { Keys } from "./keys.ts";
@@ -50,7 +49,6 @@ export class Resealing extends Store {
   readonly #sealing: Sealing;
   readonly #store: RecordStore;
   readonly #lease: Lease;
-  readonly #replace: RedisScript<number>;
   #found = 0;
   #missing = new Map<string, number>();
   #isDue: boolean;
@@ -61,7 +59,6 @@ export class Resealing extends Store {
     this.#sealing = sealing;
     this.#lease = new Lease(redis, keys.resealing, LEASE_MS);
     this.#isDue = sealing.keyId !== undefined;
-    this.#replace = redisScript(redis, new URL("./lua/replace-field.lua", import.meta.url));
   }
 
   /** Whether a pass of this process may find something. */
@@ -149,7 +146,11 @@ export class Resealing extends Store {
     const text = whole?.[within];
     const sealed = typeof text === "string" ? await this.#sealAgain(text, field) : undefined;
     if (sealed === undefined) return;
-    await this.#replace([key], [field, value, JSON.stringify({ ...whole, [within]: sealed })]);
+    const isRead = { call: ["HGET", key, field], expected: value } as const;
+    await this.commit(
+      [isRead],
+      [["HSET", key, field, JSON.stringify({ ...whole, [within]: sealed })]],
+    );
   }
 
   async #resealJob({ about, sealedIn }: SealedJobs, job: Job): Promise<void> {

@@ -173,7 +173,7 @@ export class StagedStates extends Store {
             : this.leftOut.callsOf({ ...state, ...texts }, leftOut, leftOutCount, read.now)),
           ...this.#keepsCalls(state),
           ...(result === "superseded" ? [] : this.#subjectCalls(state, read)),
-          ...(step === undefined ? [] : this.#history.callsOfEvent(crmCode, step)),
+          ...(step === undefined ? [] : this.#history.callsOf({ crmCode }, step)),
           ...this.#toldCalls(record),
         ],
       };
@@ -410,7 +410,7 @@ export class StagedStates extends Store {
       [],
       (read) => {
         const { record, result } = settle(read, token, how, { ...read, verifyMs: this.#verifyMs });
-        const notes = step === undefined ? [] : this.#history.callsOfRun(crmCode, step);
+        const notes = step === undefined ? [] : this.#history.callsOf({ crmCode }, step);
         if (result === "lost") return { record: undefined, outcome: result, calls: notes };
         const { row, staged } = record;
         // A relation that is known not to be terminated does not count for the guard, whatever was tried.

@@ -5,7 +5,6 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Heartbeats } from "./heartbeats.ts";
 import type { Keys } from "./keys.ts";
 import { migrateToRecords, whyNotToRecords } from "./migrate-to-records.ts";
@@ -79,7 +78,6 @@ export class StateVersion extends Store {
   readonly #sealing: Sealing;
   readonly #migrations: readonly Migration[];
   readonly #graceMs: number;
-  readonly #keep: RedisScript<[string, string | null]>;
 
   constructor(redis: Redis, keys: Keys, heartbeats: Heartbeats, options: Options = {}) {
     super(redis, keys);
@@ -87,7 +85,6 @@ export class StateVersion extends Store {
     this.#sealing = options.sealing ?? new Sealing([]);
     this.#migrations = options.migrations ?? MIGRATIONS;
     this.#graceMs = options.graceMs ?? GRACE_MS;
-    this.#keep = redisScript(redis, new URL("./lua/keep-state-version.lua", import.meta.url));
   }
 
   /** The state version of this program. */
@@ -118,9 +115,14 @@ export class StateVersion extends Store {
    * @throws StateVersionError when the state has another version by now.
    */
   async keep(): Promise<void> {
-    const [version, target] = await this.#keep([this.keys.stateVersion], [this.#ours]);
-    this.#refuseNewer(foundOf([version, target]));
-    this.#refuseOlder(Number(version));
+    const { stateVersion } = this.keys;
+    const [, fields] = await this.writes([
+      ["HSETNX", stateVersion, "version", this.#ours],
+      ["HMGET", stateVersion, "version", "target"],
+    ]);
+    const found = foundOf(fields as (string | null)[]);
+    this.#refuseNewer(found);
+    this.#refuseOlder(found.version ?? this.#ours);
   }
 
   /** @throws StateVersionError when a command of this program must not write. */

@@ -1,5 +1,6 @@
 /** What every store of this folder has: a client, the names of its tenant's keys, and how it writes. */
 import type { Redis } from "ioredis";
+import { nowReading } from "../ops/redis-reading.ts";
 import { redisWrites } from "../ops/redis-script.ts";
 import { committer, type Call, type Commit } from "./commit.ts";
 import type { Keys } from "./keys.ts";
@@ -21,6 +22,11 @@ export abstract class Store {
   /** As `writes`, for one command. */
   protected async write(...command: Call): Promise<unknown> {
     return (await this.writes([command]))[0];
+  }
+
+  /** Redis' time, ms. */
+  protected async time(): Promise<number> {
+    return nowReading.meaning(await this.redis.time());
   }
 
   /** Whether this process is the one that may do something now; one may in this time, ms. */

@@ -8,7 +8,6 @@ import { ownData } from "../event/job-data.ts";
 import { openQueue } from "../event/open-queue.ts";
 import { removeStuck, stuckJobs, type StuckJob } from "../event/stuck-jobs.ts";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Lane } from "../event/lane.ts";
 import { digestOf } from "./digest.ts";
 import type { Keys } from "./keys.ts";
@@ -50,9 +49,6 @@ export const fetchPauseMs = (tries: number, random: () => number): number =>
 /** BullMQ hands out jobs without a priority before those with one. */
 const BULK_PRIORITY = 1;
 
-/** The script's result when a live event joins a bulk event that waits. */
-const BECAME_LIVE = 2;
-
 /** Most fetches that `failures` looks at. */
 const MOST_FAILED = 200;
 
@@ -67,8 +63,6 @@ export interface FetchFailure {
 export class ThinEvents extends Store {
   readonly queue: Queue<ThinPointer>;
   readonly #sealing: Sealing;
-  readonly #put: RedisScript<number>;
-  readonly #finish: RedisScript<number>;
 
   constructor(
     redis: Redis,
@@ -90,21 +84,41 @@ export class ThinEvents extends Store {
         backoff: { type: "custom" },
       },
     });
-    this.#put = redisScript(redis, new URL("./lua/put-thin-event.lua", import.meta.url));
-    this.#finish = redisScript(redis, new URL("./lua/finish-thin-event.lua", import.meta.url));
   }
 
   /** Requests a fetch of the record. Several requests before the fetch cost one fetch. */
   async put(pointer: ThinPointer, order: string, event: string, lane: Lane): Promise<void> {
     const field = fieldOf(pointer);
     const sealed = await this.#sealing.seal(event, field);
-    const result = await this.#put([this.keys.thinEvents], [field, order, sealed, lane]);
+    const becameLive = await this.#keepNewer(field, order, sealed, lane);
     const job = await this.queue.add("fetch", pointer, {
       deduplication: { id: field, keepLastIfActive: true },
       ...(lane === "bulk" && { priority: BULK_PRIORITY }),
     });
     // The fetch may have ended meanwhile.
-    if (result === BECAME_LIVE) await job.changePriority({ priority: 0 }).catch(() => {});
+    if (becameLive) await job.changePriority({ priority: 0 }).catch(() => {});
+  }
+
+  /** Keeps the newer of two events. The record is live if one of them is. @returns whether it became live. */
+  async #keepNewer(field: string, order: string, event: string, lane: Lane): Promise<boolean> {
+    const { thinEvents } = this.keys;
+    for (;;) {
+      const text = await this.redis.hget(thinEvents, field);
+      const read = objectIn(text ?? "");
+      // Somebody has changed the stored value: the new event takes its place.
+      const known = typeof read?.["order"] === "string" ? read : undefined;
+      const isLive = lane === "live" || known?.["isLive"] === true;
+      const becomesLive = known !== undefined && isLive && known["isLive"] !== true;
+      const isOlder = known !== undefined && order < String(known["order"]);
+      if (isOlder && !becomesLive) return false;
+      const kept = { ...(isOlder ? known : { order, event }), ...(isLive && { isLive }) };
+      const isRead = { call: ["HGET", thinEvents, field], expected: text ?? "" } as const;
+      const isWritten = await this.commit(
+        [isRead],
+        [["HSET", thinEvents, field, JSON.stringify(kept)]],
+      );
+      if (isWritten) return becomesLive;
+    }
   }
 
   async take(pointer: ThinPointer): Promise<TakenThinEvent | undefined> {
@@ -134,7 +148,10 @@ export class ThinEvents extends Store {
 
   /** Deletes a fetched thin event, unless a newer one has come since `take`. */
   async finish(pointer: ThinPointer, taken: TakenThinEvent): Promise<void> {
-    await this.#finish([this.keys.thinEvents], [fieldOf(pointer), taken.raw]);
+    const { thinEvents } = this.keys;
+    const field = fieldOf(pointer);
+    const isRead = { call: ["HGET", thinEvents, field], expected: taken.raw } as const;
+    await this.commit([isRead], [["HDEL", thinEvents, field]]);
   }
 
   /** Jobs that no worker will end, so that the sweep must. */

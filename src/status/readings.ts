@@ -3,7 +3,7 @@ import type { Redis } from "ioredis";
 import { mibLeft } from "../ops/data-dir.ts";
 import { within } from "../ops/deadline.ts";
 import { isRedisDirGone } from "../ops/embedded-redis.ts";
-import { reading, readTogether, type Reading } from "../ops/redis-reading.ts";
+import { nowReading, reading, readTogether, type Reading } from "../ops/redis-reading.ts";
 import type { QuotaState } from "../quota/quota.ts";
 import type { BulkPause } from "../state/bulk-pause.ts";
 import type { ExpiringLetters } from "../state/dead-letter-expiry.ts";
@@ -13,7 +13,7 @@ import type { WarmUp } from "../state/ledger.ts";
 import type { OutageView } from "../state/outage.ts";
 import type { Slice } from "../state/outcomes.ts";
 import type { NotifyFailure } from "../state/notifications.ts";
-import { clockStepReading, nowReading, type ClockStep } from "../state/redis-clock.ts";
+import { clockStepReading, type ClockStep } from "../state/redis-clock.ts";
 import { healthReading, mayBeClosed, type RedisHealth } from "../state/redis-health.ts";
 import {
   folderAt,
