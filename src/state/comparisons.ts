@@ -1,9 +1,6 @@
 /** The last comparisons of the CRM with the service, each with its plan: no crmCodes. */
-import type { Redis } from "ioredis";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { DriftKind } from "../sync/drift.ts";
-import type { Keys } from "./keys.ts";
 import { PLAN_KEPT_HOURS } from "./reconciliations.ts";
 import { Store } from "./store.ts";
 
@@ -67,17 +64,29 @@ export interface NotedComparison {
 }
 
 export class Comparisons extends Store {
-  readonly #note: RedisScript<null>;
-
-  constructor(redis: Redis, keys: Keys) {
-    super(redis, keys);
-    this.#note = redisScript(redis, new URL("./lua/note-comparison.lua", import.meta.url));
-  }
-
+  /**
+   * Forgets old ones: the newest are kept, and the newest of each kind of export. A comparison that a guard has stopped
+   * says nothing of its export.
+   */
   async note(comparison: NotedComparison): Promise<void> {
+    const { comparisons } = this.keys;
     const { at } = comparison;
-    const args = [Math.floor(at), JSON.stringify(comparison), MOST_LISTED, MOST_REMEMBERED];
-    await this.#note([this.keys.comparisons], [...args, at - KEPT_MS, KEPT_MS]);
+    const text = JSON.stringify(comparison);
+    const kinds = new Set<string>();
+    const forgotten = [text, ...(await this.redis.zrevrange(comparisons, 0, -1))].filter(
+      (one, place) => {
+        const { crm = "", dismissed, kind = crm, stop } = JSON.parse(one) as NotedComparison;
+        const isNewest = stop === undefined && dismissed === undefined && !kinds.has(kind);
+        if (isNewest) kinds.add(kind);
+        return place >= MOST_REMEMBERED || (place >= MOST_LISTED && !isNewest);
+      },
+    );
+    await this.writes([
+      ["ZADD", comparisons, Math.floor(at), text],
+      ["ZREMRANGEBYSCORE", comparisons, "-inf", `(${at - KEPT_MS}`],
+      ...forgotten.map((one) => ["ZREM", comparisons, one] as const),
+      ["PEXPIRE", comparisons, KEPT_MS],
+    ]);
   }
 
   /** Its plan counts as used from now on. */

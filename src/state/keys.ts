@@ -148,7 +148,7 @@ export const keysOf = (prefix: string) =>
     comparisons: `${prefix}:reconciliation:comparisons`,
     /** Hash: how far a plan was carried out; expires. */
     plan: (id: string) => `${prefix}:reconciliation:plan:${id}`,
-    /** Hash: the plan that was begun last and is not finished (fields: lua/note-plan.lua); expires. */
+    /** Hash: the plan that was begun last and is not finished (fields: reconciliations.ts); expires. */
     feedingPlan: `${prefix}:reconciliation:feeding`,
     /** Hash id → how far each plan is that was begun and is not finished. */
     unfinishedPlans: `${prefix}:reconciliation:unfinished`,
@@ -184,7 +184,7 @@ export const keysOf = (prefix: string) =>
     notify: `${prefix}:notify`,
     /** List: notifications that wait, as JSON; the oldest first. */
     notifyQueue: `${prefix}:notify:queue`,
-    /** Hash: the tries of the oldest notification (fields: lua/take-message.lua). */
+    /** Hash: the tries of the oldest notification: of, its id; tries; due, ms; since and why, of the failure. */
     notifyTry: `${prefix}:notify:try`,
     /** Set after one process has looked for what is to be notified. */
     notifyLook: `${prefix}:notify:look`,

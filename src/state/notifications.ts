@@ -4,7 +4,7 @@
  */
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import type { Call, Check } from "./commit.ts";
 import type { Keys } from "./keys.ts";
 import { Store } from "./store.ts";
 
@@ -40,17 +40,11 @@ export type Settled = "sent" | "failed" | "given_up" | "gone";
 
 export class Notifications<Message extends WaitingMessage = WaitingMessage> extends Store {
   readonly #hourMs: number;
-  readonly #change: RedisScript<number>;
-  readonly #take: RedisScript<[] | [message: string, tries: number]>;
-  readonly #settle: RedisScript<Settled>;
 
   /** @param hourMs length of the quota's hour window. */
   constructor(redis: Redis, keys: Keys, hourMs: number) {
     super(redis, keys);
     this.#hourMs = hourMs;
-    this.#change = redisScript(redis, new URL("./lua/change-notify-state.lua", import.meta.url));
-    this.#take = redisScript(redis, new URL("./lua/take-message.lua", import.meta.url));
-    this.#settle = redisScript(redis, new URL("./lua/settle-message.lua", import.meta.url));
   }
 
   /** Whether this process is to look now for what has begun and ended: one process does in this time, ms. */
@@ -73,18 +67,44 @@ export class Notifications<Message extends WaitingMessage = WaitingMessage> exte
     next: string,
     messages: readonly Message[],
   ): Promise<number | undefined> {
-    const leftOut = await this.#change(
-      [this.keys.notify, this.keys.notifyQueue],
-      [before, next, MOST_WAITING, ...messages.map((message) => JSON.stringify(message))],
-    );
-    return leftOut === -1 ? undefined : leftOut;
+    const { notify, notifyQueue } = this.keys;
+    const room = Math.max(0, MOST_WAITING - (await this.redis.llen(notifyQueue)));
+    const texts = messages.slice(0, room).map((message) => JSON.stringify(message));
+    const isRead = { call: ["GET", notify], expected: before } as const;
+    const queued: Call[] = texts.length === 0 ? [] : [["RPUSH", notifyQueue, ...texts]];
+    const isWritten = await this.commit([isRead], [["SET", notify, next], ...queued]);
+    return isWritten ? messages.length - texts.length : undefined;
   }
 
-  /** The oldest message, for one try by this process; undefined while none is due. */
+  /**
+   * The oldest message, for one try by this process; undefined while none is due. It stays where it is; if this process
+   * dies, another one takes it after the lease.
+   */
   async take(): Promise<{ message: Message; tries: number } | undefined> {
     const { notifyQueue, notifyTry } = this.keys;
-    const [text, tries = 0] = await this.#take([notifyQueue, notifyTry], [LEASE_MS]);
-    return text === undefined ? undefined : { message: JSON.parse(text) as Message, tries };
+    const [head, tried, now] = await Promise.all([
+      this.redis.lindex(notifyQueue, 0),
+      this.redis.hgetall(notifyTry),
+      this.time(),
+    ]);
+    if (head === null) return undefined;
+    const message = JSON.parse(head) as Message;
+    const isSame = tried["of"] === message.id;
+    if (isSame && now < Number(tried["due"])) return undefined;
+    const tries = isSame ? Number(tried["tries"]) : 0;
+    const areRead = ["of", "tries", "due"].map((field) => ({
+      call: ["HGET", notifyTry, field] as const,
+      expected: tried[field] ?? "",
+    }));
+    const isTaken = await this.commit(
+      [this.#isHead(head), ...areRead],
+      [["HSET", notifyTry, "of", message.id, "tries", tries + 1, "due", now + LEASE_MS]],
+    );
+    return isTaken ? { message, tries } : undefined;
+  }
+
+  #isHead(text: string): Check {
+    return { call: ["LINDEX", this.keys.notifyQueue, 0], expected: text };
   }
 
   /**
@@ -100,20 +120,29 @@ export class Notifications<Message extends WaitingMessage = WaitingMessage> exte
       readonly isRefused?: boolean;
     },
   ): Promise<Settled> {
+    const { notifyQueue, notifyTry } = this.keys;
+    const [head, now] = await Promise.all([this.redis.lindex(notifyQueue, 0), this.time()]);
+    const message = head === null ? undefined : (JSON.parse(head) as Message);
+    if (head === null || message?.id !== id) return "gone";
     const hourMs = this.#hourMs;
-    const longestMs = hourMs * LONGEST_PAUSE_HOURS;
-    const pauseMs = Math.min(hourMs * FIRST_PAUSE_HOURS * 2 ** Math.min(tries, 10), longestMs);
-    const askedMs = Math.min(failed?.waitMs ?? 0, longestMs);
-    const whole = [Math.max(pauseMs, askedMs), hourMs * GIVE_UP_HOURS, hourMs].map(Math.ceil);
-    return this.#settle(
-      [this.keys.notifyQueue, this.keys.notifyTry],
-      [
-        id,
-        failed?.why ?? "",
-        ...whole,
-        failed?.isRefused === true && tries >= REFUSED_TRIES ? "1" : "",
-      ],
-    );
+    const hasTime = now - message.at < hourMs * GIVE_UP_HOURS;
+    const goesBehind = hasTime && failed?.isRefused === true && tries >= REFUSED_TRIES;
+    const calls: Call[] = [];
+    if (failed === undefined || !hasTime || goesBehind) calls.push(["LPOP", notifyQueue]);
+    if (goesBehind) calls.push(["RPUSH", notifyQueue, head]);
+    if (failed === undefined) calls.push(["DEL", notifyTry]);
+    else {
+      const longestMs = hourMs * LONGEST_PAUSE_HOURS;
+      const ownMs = hourMs * FIRST_PAUSE_HOURS * 2 ** Math.min(tries, 10);
+      const pauseMs = Math.min(Math.max(ownMs, failed.waitMs ?? 0), longestMs);
+      calls.push(
+        ["HSETNX", notifyTry, "since", now],
+        ["HSET", notifyTry, "why", failed.why, "due", now + Math.ceil(pauseMs)],
+        ["PEXPIRE", notifyTry, Math.ceil(hourMs)],
+      );
+    }
+    if (!(await this.commit([this.#isHead(head)], calls))) return "gone";
+    return failed === undefined ? "sent" : hasTime ? "failed" : "given_up";
   }
 
   failure(): Reading<NotifyFailure | undefined> {

@@ -1,8 +1,8 @@
 /** What is known of reconciliations: what the last one found, and how far each plan was carried out. */
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { DRIFT_KINDS, type DriftKind } from "../sync/drift.ts";
+import type { Call } from "./commit.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
 import { Store } from "./store.ts";
@@ -62,6 +62,9 @@ export interface PlanNote extends Pick<PlanProgress, "done"> {
   readonly leftOut?: ByKind;
 }
 
+/** How far a plan was carried out, as status shows it. */
+type Progress = Pick<PlanNote, "done" | "entries" | "requests">;
+
 /** The plan that was begun last and is not finished. */
 export interface FeedingPlan {
   readonly id: string;
@@ -72,15 +75,11 @@ export interface FeedingPlan {
 }
 
 export class Reconciliations extends Store {
-  readonly #note: RedisScript<number>;
   readonly #lease: Lease;
-  readonly #cancel: RedisScript<number>;
 
   constructor(redis: Redis, keys: Keys) {
     super(redis, keys);
-    this.#note = redisScript(redis, new URL("./lua/note-plan.lua", import.meta.url));
     this.#lease = new Lease(redis, keys.planOwner, PLAN_LEASE_MS);
-    this.#cancel = redisScript(redis, new URL("./lua/cancel-plan.lua", import.meta.url));
   }
 
   /** Undefined before the first one. */
@@ -125,31 +124,91 @@ export class Reconciliations extends Store {
     };
   }
 
-  /** @returns false when the plan was cancelled. */
-  async note({ id, state, done, entries, requests, ...counts }: PlanNote): Promise<boolean> {
-    const { feedingPlan, reconciliation, unfinishedPlans } = this.keys;
-    const kinds = [
-      ...Object.entries(counts.repaired).map(([kind, count]) => ["repaired", kind, count]),
-      ...Object.entries(counts.leftOut ?? {}).map(([kind, count]) => ["left-out", kind, count]),
+  /**
+   * The differences that the last comparison has found become fewer only if it has made this plan. The plan that was
+   * begun last is shown. Once it is done, another unfinished plan is shown again: it may have been interrupted.
+   * @returns false when the plan was cancelled.
+   */
+  async note({ id, state, repaired, leftOut = {}, ...progress }: PlanNote): Promise<boolean> {
+    const { reconciliation } = this.keys;
+    for (;;) {
+      const plan = await this.#readPlan(id);
+      const last = await this.redis.hgetall(reconciliation);
+      if (plan.state === "cancelled") return false;
+      // A release before this one did not note which plan it was.
+      const isOfLast = (last["plan"] ?? id) === id;
+      const counted = [
+        ...Object.entries(repaired).map(([kind, count]) => [`repaired:${kind}`, count] as const),
+        ...Object.entries(leftOut).map(([kind, count]) => [`left-out:${kind}`, count] as const),
+      ];
+      const fewer = Object.entries(repaired).flatMap(([kind, count]) => {
+        const known = isOfLast ? last[kind] : undefined;
+        return known === undefined ? [] : [kind, Math.max(0, Number(known) - count)];
+      });
+      const isLast = { call: ["HGET", reconciliation, "at"], expected: last["at"] ?? "" } as const;
+      const calls: Call[] = [
+        ["HSET", plan.key, "state", state, "done", progress.done, "at", plan.now],
+        ["EXPIRE", plan.key, PLAN_KEPT_S],
+        ...counted.map(([field, count]) => ["HINCRBY", plan.key, field, count] as const),
+        ...(fewer.length === 0 ? [] : [["HSET", reconciliation, ...fewer] as const]),
+        ...(state === "running" ? this.#showCalls(id, progress) : plan.endCalls),
+      ];
+      if (await this.commit([...plan.checks, isLast], calls)) return true;
+    }
+  }
+
+  #showCalls(id: string, { done, entries, requests }: Progress): Call[] {
+    const { feedingPlan, unfinishedPlans } = this.keys;
+    const text = JSON.stringify({ entries, done, requests });
+    return [
+      ["HSET", feedingPlan, "plan", id, "entries", entries, "done", done, "requests", requests],
+      ["EXPIRE", feedingPlan, PLAN_KEPT_S],
+      ["HSET", unfinishedPlans, id, text],
+      ["EXPIRE", unfinishedPlans, PLAN_KEPT_S],
     ];
-    const args = [id, state, done, entries, requests, PLAN_KEPT_S, ...kinds.flat()];
-    const keys = [this.keys.plan(id), reconciliation, feedingPlan, unfinishedPlans];
-    return (await this.#note(keys, args)) === 1;
+  }
+
+  /** A plan's state, and what ends it: if it is the one that is shown, another unfinished one takes its place. */
+  async #readPlan(id: string) {
+    const { feedingPlan, unfinishedPlans } = this.keys;
+    const key = this.keys.plan(id);
+    const [state, shown, unfinished, now] = await Promise.all([
+      this.redis.hget(key, "state"),
+      this.redis.hget(feedingPlan, "plan"),
+      this.redis.hgetall(unfinishedPlans),
+      this.time(),
+    ]);
+    const next = Object.entries(unfinished).find(([other]) => other !== id);
+    const endCalls: Call[] = [["HDEL", unfinishedPlans, id]];
+    if (shown === id) {
+      endCalls.push(["DEL", feedingPlan]);
+      if (next) endCalls.push(...this.#showCalls(next[0], JSON.parse(next[1]) as Progress));
+    }
+    const checks = [
+      { call: ["HGET", key, "state"], expected: state ?? "" },
+      { call: ["HGET", feedingPlan, "plan"], expected: shown ?? "" },
+    ] as const;
+    return { key, state, shown, now, endCalls, checks };
   }
 
   /** Ends the plan that is shown: it cannot be carried out again. @returns false when it is finished */
   cancel(id: string): Promise<boolean> {
-    return this.#end(id, "1");
+    return this.#end(id, true);
   }
 
   /** Ends a plan that was interrupted, and that a later one replaces. */
   async replace(id: string): Promise<void> {
-    await this.#end(id, "");
+    await this.#end(id, false);
   }
 
-  async #end(id: string, onlyShown: "1" | ""): Promise<boolean> {
-    const keys = [this.keys.plan(id), this.keys.feedingPlan, this.keys.unfinishedPlans];
-    return (await this.#cancel(keys, [id, PLAN_KEPT_S, onlyShown])) === 1;
+  async #end(id: string, onlyShown: boolean): Promise<boolean> {
+    for (;;) {
+      const { key, state, shown, now, endCalls, checks } = await this.#readPlan(id);
+      if (onlyShown && shown !== id) return false;
+      const isRunning = state === "running";
+      const cancelled: Call[] = isRunning ? [["HSET", key, "state", "cancelled", "at", now]] : [];
+      if (await this.commit(checks, [...endCalls, ...cancelled])) return isRunning;
+    }
   }
 
   async isCancelled(id: string): Promise<boolean> {
