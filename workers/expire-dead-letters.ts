@@ -6,7 +6,6 @@ const MOST_BATCHES = 50;
 
 export async function expireDeadLetters(runtime: Runtime): Promise<void> {
   const { deadLetterExpiry, log, metrics } = runtime;
-  await deadLetterExpiry.adopt();
   for (let batch = 0; batch < MOST_BATCHES; batch += 1) {
     const { expired, more } = await deadLetterExpiry.expire();
     if (expired > 0) {

@@ -33,14 +33,12 @@ export interface ExpiringLetters {
 export class DeadLetterExpiry extends Store {
   readonly #afterMs: number | undefined;
   readonly #expire: RedisScript<[expired: number, more: number]>;
-  readonly #adopt: RedisScript<string>;
 
   /** @param days after which a letter is deleted; undefined: never. */
   constructor(redis: Redis, keys: Keys, days: number | undefined) {
     super(redis, keys);
     this.#afterMs = days === undefined ? undefined : days * DAY_MS;
     this.#expire = redisScript(redis, new URL("./lua/expire-dead-letters.lua", import.meta.url));
-    this.#adopt = redisScript(redis, new URL("./lua/adopt-dead-letters.lua", import.meta.url));
   }
 
   /** Counts the time, and deletes one batch. @returns whether more are to be deleted. */
@@ -51,21 +49,6 @@ export class DeadLetterExpiry extends Store {
       [this.#afterMs ?? "", ...limits],
     );
     return { expired, more: more === 1 };
-  }
-
-  /** Makes letters and their ages agree; costs one round trip when as many of both are there. */
-  async adopt(): Promise<void> {
-    const { deadLetters, deadAges } = this.keys;
-    const [letters, ages] = await Promise.all([
-      this.redis.hlen(deadLetters),
-      this.redis.zcard(deadAges),
-    ]);
-    if (letters === ages) return;
-    for (const what of ["letters", "ages"]) {
-      let cursor = "0";
-      do cursor = await this.#adopt([deadLetters], [what, cursor]);
-      while (cursor !== "0");
-    }
   }
 
   /** Undefined when no letter is ever deleted, or there is none. */

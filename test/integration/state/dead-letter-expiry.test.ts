@@ -127,19 +127,6 @@ it("without an expiry no letter is deleted, and its age counts on for a later se
   expect((await expiry.expire()).expired).toBe(1);
 });
 
-it("letters of an older release count from their adoption; ages without a letter go", async () => {
-  await store("a");
-  await store("b");
-  await redis.zrem(keys.deadAges, "c:a");
-  await redis.zadd(keys.deadAges, 0, "c:gone", 0, "c:gone too");
-  await pass(29);
-  await expiry.adopt();
-  expect(await redis.zrange(keys.deadAges, "0", "-1")).toEqual(["c:b", "c:a"]);
-  expect((await expiry.left(["c:a"])).get("c:a")).toBe(30 * DAY_MS);
-  expect(await pass(1)).toBe(1);
-  expect(await dead.find("c:a")).toBeDefined();
-});
-
 it("two processes count the same time once", async () => {
   await store("a");
   const other = new DeadLetterExpiry(redis, keys, 30);
