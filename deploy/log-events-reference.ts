@@ -3,7 +3,7 @@ import { LOG_EVENTS } from "../src/ops/log-events.ts";
 
 export function logEventsReference(): string {
   const rows = Object.entries(LOG_EVENTS).map(
-    ([event, text]) => `| \`${event}\` | ${[text].flat().join(" ")} |`,
+    ([event, text]) => `| \`${event}\` | ${text.replace("\n", " ")} |`,
   );
   return `# Log events
 

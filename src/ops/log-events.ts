@@ -1,19 +1,15 @@
 /**
  * Every event that the log may name, with the sentence that its lines carry as `msg`; what only the
- * reference says stands after it. The logger accepts no other name, and `docs/log-events.md` is
+ * reference says is in its second line. The logger accepts no other name, and `docs/log-events.md` is
  * generated from this table (`node deploy/generate.ts`).
  */
 export const LOG_EVENTS = {
   "daemon.starting": "The process starts.",
   "daemon.started": "The process is up.",
-  "config.variable_unread": [
-    "A variable is set that crmsync does not read; its name is like that of one that is not set.",
-    "`variable` names it, `meant` the other one. If it is another program's, leave it.",
-  ],
-  "daemon.stopping": [
-    "The process was asked to end.",
-    "`why` names the signal. /readyz answers 503 from now on; after `delay_ms` the port is closed.",
-  ],
+  "config.variable_unread":
+    "A variable is set that crmsync does not read; its name is like that of one that is not set.\n`variable` names it, `meant` the other one. If it is another program's, leave it.",
+  "daemon.stopping":
+    "The process was asked to end.\n`why` names the signal. /readyz answers 503 from now on; after `delay_ms` the port is closed.",
   "daemon.stop_timed_out":
     "Shutdown timed out: some connections were still open. No change is lost; the next start continues.",
   "daemon.stop_step_failed": "One step of the shutdown failed; the others were carried out.",
@@ -24,30 +20,22 @@ export const LOG_EVENTS = {
   "change.settled": "A change has ended.",
   "change.requeued":
     "A record is due again at once, because the service's reply asks for another request.",
-  "change.retry_scheduled": [
-    "The service gave no usable reply for one change; it is tried again.",
-    "`reason` says why, `tries` how often before. Each at debug; at info one line a minute for each reason, and `suppressed` counts the others.",
-  ],
+  "change.retry_scheduled":
+    "The service gave no usable reply for one change; it is tried again.\n`reason` says why, `tries` how often before. Each at debug; at info one line a minute for each reason, and `suppressed` counts the others.",
   "change.forbidden":
     "The service answered 403 for one change, and not for all. It is tried again, then it becomes a dead letter.",
   "change.overwritten":
     "The service did not have what was proven: an older request has taken effect late. The change is sent again.",
   "change.not_stored":
     "The service confirmed a change, and did not have it minutes later. It is sent again.",
-  "termination.held": [
-    "More relations than TERMINATE_LIMIT would be terminated within 24 hours: this one is held until a person decides.",
-    "crmsync held list shows all of them.",
-  ],
-  "update.held": [
-    "More relations than EMPTY_LIMIT would lose a field within an hour: this update is held until a person decides.",
-    "crmsync held list shows all of them.",
-  ],
+  "termination.held":
+    "More relations than TERMINATE_LIMIT would be terminated within 24 hours: this one is held until a person decides.\ncrmsync held list shows all of them.",
+  "update.held":
+    "More relations than EMPTY_LIMIT would lose a field within an hour: this update is held until a person decides.\ncrmsync held list shows all of them.",
   "change.not_opened":
     "A staged state cannot be opened with STATE_KEY. It stays in Redis and is tried again.",
-  "change.lost": [
-    "A change that waited is gone from Redis: its key was deleted or evicted. Send the record again.",
-    "If there are many, reconcile an export of the CRM.",
-  ],
+  "change.lost":
+    "A change that waited is gone from Redis: its key was deleted or evicted. Send the record again.\nIf there are many, reconcile an export of the CRM.",
   "change.interrupted":
     "Work on one change was cut short, mostly by a lost Redis. It is repeated once its lock has expired.",
 
@@ -56,28 +44,20 @@ export const LOG_EVENTS = {
   "record.ignored": "The mapping leaves a record out; nothing is sent.",
   "record.value_left_out":
     "The mapping did not carry over a value of a record as it was; the rest of the record continues.",
-  "record.left": [
-    "A record no longer fulfils its rule's condition: its relation will be terminated.",
-    "The mapping says so by `onLeave: terminate`.",
-  ],
+  "record.left":
+    "A record no longer fulfils its rule's condition: its relation will be terminated.\nThe mapping says so by `onLeave: terminate`.",
   "dead_letter.dropped": "A dead letter is no longer needed.",
-  "dead_letter.redriven": [
-    "Dead letters were redriven, because they may pass now.",
-    "`records` says how many; `why`: the value lists have changed, or the service accepts what it has rejected before (`false rejections`).",
-  ],
-  "dead_letter.expired": [
-    "Dead letters were deleted: they had not been redriven, corrected or dropped within DEAD_LETTER_DAYS.",
-    "`records` says how many. Their events are gone; the CRM still has the records.",
-  ],
+  "dead_letter.redriven":
+    "Dead letters were redriven, because they may pass now.\n`records` says how many; `why`: the value lists have changed, or the service accepts what it has rejected before (`false rejections`).",
+  "dead_letter.expired":
+    "Dead letters were deleted: they had not been redriven, corrected or dropped within DEAD_LETTER_DAYS.\n`records` says how many. Their events are gone; the CRM still has the records.",
   "event.defect":
     "Processing an event threw an error: a defect of crmsync. The event is a dead letter.",
   "intake.unavailable":
     "Events sent over HTTP could not be stored; their senders were answered 503.",
   "intake.worker_error": "The worker that takes events from the inbox reported an error.",
-  "http.refused": [
-    "Requests were refused or connections cut, because they would have harmed the other senders.",
-    "`reason` is connections (too many), pipelined (requests without reading the responses), unread (a response that was not read), bodies (too much memory) or rate (HTTP_RATE_LIMIT).",
-  ],
+  "http.refused":
+    "Requests were refused or connections cut, because they would have harmed the other senders.\n`reason` is connections (too many), pipelined (requests without reading the responses), unread (a response that was not read), bodies (too much memory) or rate (HTTP_RATE_LIMIT).",
   "http.open_to_all":
     "Other machines can read /status and /metrics without a token: set VIEWER_TOKEN.",
   "http.defect": "An HTTP request failed inside crmsync: a defect. It was answered 500.",
@@ -104,50 +84,36 @@ export const LOG_EVENTS = {
     "The embedded Redis rewrites its append-only file: values that were sent disappear from it.",
   "redis.rewrite_failed":
     "The embedded Redis could not begin to rewrite its append-only file; it is tried again.",
-  "state.sealed_again": [
-    "Values in Redis were not sealed with the first key of STATE_KEY; those that could be opened are now.",
-    "`missing` counts the others by the key that they need.",
-  ],
+  "state.sealed_again":
+    "Values in Redis were not sealed with the first key of STATE_KEY; those that could be opened are now.\n`missing` counts the others by the key that they need.",
   "state.sealing_failed":
     "Values in Redis could not be sealed with the first key of STATE_KEY; it is tried again.",
   "state.not_sealed":
     "Redis is not on this machine, and STATE_KEY is not set: waiting personal data lies there as plain text.",
   "state.key_new":
     "STATE_KEY is set for the first time; the ledger is listed again, because its fingerprints had no key.",
-  "ledger.other_service": [
-    "This process sends to another service than the one before; it is listed again, and gets what still waits.",
-    "What the ledger knew was about the former one. Records of a trial that still wait go to the new one as well.",
-  ],
-  "service.waits": [
-    "Another process sends to another service; this one waits until it has ended.",
-    "`host` names that process. One ledger cannot be about two services.",
-  ],
-  "service.tenant_unknown": [
-    "SERVICE_TOKEN may be another tenant's: nothing is sent with it.",
-    "`why` is foreign: with this token, the service has none of the relations that the ledger knows. Any other `why`: the check had no usable reply, and is repeated.",
-  ],
+  "ledger.other_service":
+    "This process sends to another service than the one before; it is listed again, and gets what still waits.\nWhat the ledger knew was about the former one. Records of a trial that still wait go to the new one as well.",
+  "service.waits":
+    "Another process sends to another service; this one waits until it has ended.\n`host` names that process. One ledger cannot be about two services.",
+  "service.tenant_unknown":
+    "SERVICE_TOKEN may be another tenant's: nothing is sent with it.\n`why` is foreign: with this token, the service has none of the relations that the ledger knows. Any other `why`: the check had no usable reply, and is repeated.",
   "service.tenant_known": "SERVICE_TOKEN is of the ledger's tenant.",
   "service.tenant_unchecked":
     "Whether SERVICE_TOKEN is of the ledger's tenant could not be checked; it is tried again.",
-  "mapping.kept_fields_changed": [
-    "The mapping leaves other fields to others than before; the ledger is listed again.",
-    "Its fingerprints leave these fields out: those with `owned: false` or `fill: empty`.",
-  ],
+  "mapping.kept_fields_changed":
+    "The mapping leaves other fields to others than before; the ledger is listed again.\nIts fingerprints leave these fields out: those with `owned: false` or `fill: empty`.",
 
   "audit.failed": "The audit trail cannot be written: this process sends nothing until it can.",
   "audit.recovered": "The audit trail can be written again; sending continues.",
-  "audit.head": [
-    "The newest line of the audit trail.",
-    "`head` can be given to `crmsync audit verify --head`. Each hour with new lines, and when the process ends.",
-  ],
+  "audit.head":
+    "The newest line of the audit trail.\n`head` can be given to `crmsync audit verify --head`. Each hour with new lines, and when the process ends.",
 
   "secret.unusable":
     "The file of a secret has changed and cannot be used; the last value that could stays in force.",
 
-  "service.denied": [
-    "The service denies access. All sending has stopped.",
-    "`denied` is token (401) or address (403).",
-  ],
+  "service.denied":
+    "The service denies access. All sending has stopped.\n`denied` is token (401) or address (403).",
   "service.accepted_again": "The service grants access again; sending continues.",
   "service.unavailable":
     "Five records in a row failed or were rejected. One request is tried per pause until one succeeds.",
@@ -169,23 +135,17 @@ export const LOG_EVENTS = {
   "ledger.listing_failed": "A page of the service's list could not be read; it is tried again.",
   "ledger.listing_token_changed":
     "The token has changed while the service was listed: the listing begins again with the new one.",
-  "ledger.list_endless": [
-    "The service's list goes on without an end: its pages bring nothing new. Changes are sent without a warm ledger.",
-    "It has shown `relations` relations. Report it to the service's support.",
-  ],
-  "ledger.lost": [
-    "Rows of the ledger are gone, although crmsync has not deleted them: the service is listed again.",
-    "Look for a Redis that evicts keys, or for somebody who deletes them; then reconcile an export of the CRM.",
-  ],
+  "ledger.list_endless":
+    "The service's list goes on without an end: its pages bring nothing new. Changes are sent without a warm ledger.\nIt has shown `relations` relations. Report it to the service's support.",
+  "ledger.lost":
+    "Rows of the ledger are gone, although crmsync has not deleted them: the service is listed again.\nLook for a Redis that evicts keys, or for somebody who deletes them; then reconcile an export of the CRM.",
   "ledger.cold":
     "Listing kept failing: changes are sent without it, some at the price of a second request.",
   "ledger.warm_up_interrupted": "The warm-up of the ledger was interrupted; it continues.",
 
   "reconcile.began": "A reconciliation begins: of a file in RECONCILE_DIR, or scheduled.",
-  "reconcile.ended": [
-    "A reconciliation that this daemon began has ended.",
-    "Its file was moved to `done` or `failed`. `outcome` is success, stopped (a guard asks for a person) or failed; the file `.result.json` beside it says more. `requests` is what its plan needs.",
-  ],
+  "reconcile.ended":
+    "A reconciliation that this daemon began has ended.\nIts file was moved to `done` or `failed`. `outcome` is success, stopped (a guard asks for a person) or failed; the file `.result.json` beside it says more. `requests` is what its plan needs.",
   "reconcile.later":
     "A reconciliation failed for a reason that may pass; it is tried again with growing pauses.",
   "reconcile.folder_unusable":
@@ -209,32 +169,24 @@ export const LOG_EVENTS = {
     "An operator has dropped changes that waited in the lane bulk (crmsync bulk cancel).",
   "sweep.ledger_rows_deleted": 'Old ledger rows that only said "does not exist" were deleted.',
   "sweep.failed": "A sweep failed; the next one repeats it.",
-  "reconcile.list_kept": [
-    "Old files of reconcile could not be removed; it is tried again.",
-    "Records that a CRM has listed, plans, and what a crash has left, in DATA_DIR/reconcile.",
-  ],
+  "reconcile.list_kept":
+    "Old files of reconcile could not be removed; it is tried again.\nRecords that a CRM has listed, plans, and what a crash has left, in DATA_DIR/reconcile.",
 
   "redis.unreachable": "Redis cannot be reached. Changes wait where they are.",
   "status.unreadable":
     "Redis answers, but its state cannot be read: status and the gauges of shared state are missing.",
-  "process.frozen": [
-    "This process did not run although it should have: it was stopped, or its machine had no time for it.",
-    "`for_ms` says how long. Nothing is lost; other processes may have repeated its work.",
-  ],
+  "process.frozen":
+    "This process did not run although it should have: it was stopped, or its machine had no time for it.\n`for_ms` says how long. Nothing is lost; other processes may have repeated its work.",
   "redis.replica_late":
     "No replica of Redis has confirmed an event in time; it was accepted all the same.",
   "redis.clock_stepped":
     "Redis' clock was set. Pauses may end earlier or later, and a 429 may come; no change is lost.",
   "source.clock_set_back":
     "The clock of a source was set back: its events count as of their arrival until it is right again.",
-  "redis.went_backwards": [
-    "Redis went back to an older state, or was emptied: the ledger is not believed any more, and is warmed again.",
-    "`rows` says how many rows it had, `removed` how many states waited that are older than what this process has sent since.",
-  ],
-  "state.migrated": [
-    "The state in Redis was brought to the next version.",
-    "`from` and `to` are the versions, `step` says what was done. `damaged`: so many values could not be read; a change among them is a dead letter now.",
-  ],
+  "redis.went_backwards":
+    "Redis went back to an older state, or was emptied: the ledger is not believed any more, and is warmed again.\n`rows` says how many rows it had, `removed` how many states waited that are older than what this process has sent since.",
+  "state.migrated":
+    "The state in Redis was brought to the next version.\n`from` and `to` are the versions, `step` says what was done. `damaged`: so many values could not be read; a change among them is a dead letter now.",
   "state.other_version":
     "The state in Redis has another version than this program; the process ends with 78.",
 
@@ -243,28 +195,21 @@ export const LOG_EVENTS = {
   "redis.exited": "The embedded redis-server exited unexpectedly. It is started again.",
   "redis.gave_up": "The embedded redis-server keeps exiting; the daemon ends.",
 
-  "notify.failed": [
-    "A notification could not be delivered; it is tried again.",
-    "`why` says what came back; NOTIFY_URL is never shown. `tries` says how often before.",
-  ],
+  "notify.failed":
+    "A notification could not be delivered; it is tried again.\n`why` says what came back; NOTIFY_URL is never shown. `tries` says how often before.",
   "notify.given_up": "A notification could not be delivered for six hours, and was given up.",
   "notify.left_out": "Notifications were left out, because too many wait already.",
-  "notify.error": [
-    "Looking for what must be notified failed; it is tried again.",
-    "Mostly because Redis is away or rejects writes.",
-  ],
+  "notify.error":
+    "Looking for what must be notified failed; it is tried again.\nMostly because Redis is away or rejects writes.",
 
   "sandbox.started": "The embedded service is up.",
   "sandbox.defect": "The embedded service failed on a request: a defect.",
 
   "tracing.unavailable": "The trace collector does not answer; spans are dropped until it does.",
   "tracing.recovered": "The trace collector answers again.",
-} as const satisfies Readonly<Record<string, string | readonly [says: string, adds: string]>>;
+} as const;
 
 export type LogEvent = keyof typeof LOG_EVENTS;
 
 /** What a line says to a person. */
-export function sentenceOf(event: LogEvent): string {
-  const text: string | readonly [string, string] = LOG_EVENTS[event];
-  return typeof text === "string" ? text : text[0];
-}
+export const sentenceOf = (event: LogEvent): string => LOG_EVENTS[event].split("\n", 1).join();
