@@ -92,7 +92,7 @@ export function createRuntime(options: RuntimeOptions): Runtime {
     mapping,
     intakeClient,
     trail: createTrail(stores, log, metrics),
-    jobNotifier: new JobNotifier(subscriber, stores.redis, keys),
+    jobNotifier: new JobNotifier(subscriber, keys),
     guards: new Guards(),
     tenant: new TenantOfToken(),
     statusRedis,

@@ -7,7 +7,6 @@ import { webhookProblems } from "../mapping/webhooks/secrets.ts";
 import { changeLevelOnSignal, createLog, type Logger } from "../ops/log.ts";
 import { withoutPassword } from "../ops/redis-url.ts";
 import { Shutdown } from "../ops/shutdown.ts";
-import { startTracing } from "../ops/start-tracing.ts";
 import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
 import { VERSION } from "../ops/version.ts";
 import { templateOf } from "../service/client.ts";
@@ -138,7 +137,9 @@ const addressOf = ({ url, token }: OwnService): ServiceAddress => ({
 
 async function tracingOf(config: Config, log: Logger): Promise<Tracing> {
   if (config.OTEL_EXPORTER_OTLP_ENDPOINT === undefined) return NO_TRACING;
-  return startTracing({
+  // OpenTelemetry is loaded only when a collector is configured.
+  const { openTracing } = await import("../ops/tracing-otel.ts");
+  return openTracing({
     protocol: config.OTEL_EXPORTER_OTLP_PROTOCOL,
     sampler: config.OTEL_TRACES_SAMPLER,
     ratio: config.OTEL_TRACES_SAMPLER_ARG,

@@ -3,13 +3,12 @@ import type { BulkPause } from "../state/bulk-pause.ts";
 import { NOT_OPENED } from "../state/retried-records.ts";
 import { clockTime } from "../status/clock-time.ts";
 import { stopsIn } from "../status/stops.ts";
-import { REMEDIES } from "../sync/dead-letter.ts";
+import type { Problem } from "../event/problem.ts";
+import { REMEDIES, type DeadReason } from "../sync/dead-letter.ts";
 import { heldBecause } from "../sync/staged-state.ts";
 import type { FateOfRecord } from "./fates.ts";
 import { restFate } from "./rest-fate.ts";
 import type { Letter, RecordFacts, SharedFacts, WaitingState } from "./record-facts.ts";
-import { problemsText } from "./problems-text.ts";
-import { shellWord } from "./shell-word.ts";
 
 /** A turn that is nearer than this counts as now, ms. */
 const NOW_MS = 2000;
@@ -176,3 +175,25 @@ function fetchingFate(crm: string, { readings }: SharedFacts): FateOfRecord {
     runbook: "crmsyncrecordsnotfetched",
   };
 }
+
+/** Most problems that one sentence names. */
+const MOST_PROBLEMS = 3;
+
+/** Fields and rules, such as `birthDate must be a date`; no values. */
+function problemsText(
+  reason: DeadReason,
+  problems: readonly Pick<Problem, "field" | "rule">[],
+): string {
+  if (problems.length === 0) return reason;
+  const named = problems
+    .slice(0, MOST_PROBLEMS)
+    .map(({ field, rule }) => `${field} ${rule}`.trim());
+  const more = problems.length - named.length;
+  return `${named.join(", ")}${more > 0 ? `, and ${more} more` : ""}`;
+}
+
+/** A name as it is typed in a shell. */
+const shellWord = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) && !text.startsWith("-")
+    ? text
+    : `'${text.replaceAll("'", "'\\''")}'`;

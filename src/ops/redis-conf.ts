@@ -3,7 +3,7 @@ import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { join } from "node:path";
 import { readIfThere } from "./data-dir.ts";
-import { freePort } from "./free-port.ts";
+import { createServer } from "node:net";
 import { CONF_FILE } from "./redis-process.ts";
 
 const GIBIBYTE = 1_073_741_824;
@@ -67,4 +67,16 @@ export async function chooseAddress(last: RedisAddress | undefined): Promise<Red
   const port = (last && (await freePort(last.port))) ?? (await freePort());
   if (port === undefined) throw new Error("No loopback port is free for redis-server.");
   return { port, password: last?.password ?? randomBytes(24).toString("base64url") };
+}
+
+/** Resolves with `port`, or any free port for 0; undefined if something listens on it. */
+export async function freePort(port = 0): Promise<number | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", () => resolve(undefined));
+    server.listen(port, "127.0.0.1", () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === "object" ? address?.port : undefined));
+    });
+  });
 }

@@ -16,7 +16,7 @@ export type RedisScript<Reply> = (
   args?: readonly ScriptArgument[],
 ) => Promise<Reply>;
 
-export type ScriptArgument = string | number | Buffer;
+type ScriptArgument = string | number;
 
 type Command = (keyCount: number, ...keysAndArgs: ScriptArgument[]) => Promise<unknown>;
 
@@ -121,18 +121,12 @@ const texts = new Map<string, string>();
  * Makes the script of a Lua file callable on one client. ioredis sends its hash, and the text only
  * when Redis does not know the hash.
  * @param file as `new URL("./lua/stage.lua", import.meta.url)`.
- * @param reply `bytes`: its texts are Buffers.
  */
-export function redisScript<Reply>(
-  redis: Redis,
-  file: URL,
-  reply: "text" | "bytes" = "text",
-): RedisScript<Reply> {
+export function redisScript<Reply>(redis: Redis, file: URL): RedisScript<Reply> {
   const name = commandName(file);
   redis.defineCommand(name, { lua: scriptText(file) });
   return async (keys, args = []) => {
-    const called = reply === "bytes" ? `${name}Buffer` : name;
-    const command = (redis as unknown as Record<string, Command>)[called] as Command;
+    const command = (redis as unknown as Record<string, Command>)[name] as Command;
     return (await command.call(redis, keys.length, ...keys, ...args)) as Reply;
   };
 }

@@ -2,7 +2,6 @@
 import type { Redis } from "ioredis";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript } from "../ops/redis-script.ts";
-import { readFlow, type Flow, type RawFlow } from "./flow.ts";
 import {
   pacingOf,
   parsePaceState,
@@ -15,7 +14,9 @@ import { HOUR_PARTS, type PacingView } from "./pacing.ts";
 import type { QuotaKeys } from "./quota-keys.ts";
 
 /** Times in ms since the epoch, by Redis' clock. */
-export interface QuotaSnapshot extends PacingView, Flow {
+export interface QuotaSnapshot extends PacingView {
+  /** The rank of the live record that is served next; undefined when none waits. */
+  readonly lowestRank: number | undefined;
   readonly now: number;
   /** The name of the log: another one means that Redis has forgotten slots. */
   readonly epoch: string;
@@ -55,7 +56,12 @@ interface RawSnapshot {
   readonly first?: number;
   readonly last?: number;
   readonly pacing: string;
-  readonly flow: RawFlow;
+  readonly flow: {
+    /** Changes in the present slice and in those before it, newest first. */
+    readonly slices: readonly number[];
+    readonly waiting: number;
+    readonly lowestRank?: number;
+  };
 }
 
 const SCRIPT = new URL("./lua/snapshot.lua", import.meta.url);
@@ -92,10 +98,14 @@ function snapshotOf(reply: string, options: SnapshotOptions): QuotaSnapshot {
   const raw = JSON.parse(reply) as RawSnapshot;
   const { now, epoch, taken, running, returns } = raw;
   const { hourMs, liveReserve } = options;
+  const [changed = 0, ...demand] = raw.flow.slices;
   const limit = raw.limit ?? options.perHour;
   const state = parsePaceState(raw.pacing);
   return {
-    ...readFlow(raw.flow, now, hourMs),
+    demand,
+    current: { changed, passed: (now / sliceMs(hourMs)) % 1 },
+    waiting: raw.flow.waiting,
+    lowestRank: raw.flow.lowestRank,
     now,
     epoch,
     limit,

@@ -12,7 +12,7 @@ import {
   type FieldUpdate,
 } from "../sync/emptied.ts";
 import type { TakenState } from "../sync/staged-state.ts";
-import { digestOfRecord } from "./digest.ts";
+import { digestOf } from "./digest.ts";
 import type { Keys } from "./keys.ts";
 import { Store } from "./store.ts";
 
@@ -46,7 +46,7 @@ export class EmptyingGuard extends Store {
     { approved, crmCode }: Pick<TakenState, "approved" | "crmCode">,
     { emptied, filled }: FieldUpdate,
   ): Promise<readonly string[]> {
-    const args = [this.#windowMs, digestOfRecord(crmCode), filled, emptied];
+    const args = [this.#windowMs, digestOf(crmCode), filled, emptied];
     const counts = countsIn(await this.#note([this.keys.fieldUpdates], args));
     if (approved) return [];
     const own = fieldsOfLetters(emptied);

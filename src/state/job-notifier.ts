@@ -4,20 +4,14 @@ import type { Redis } from "ioredis";
 import type { Keys } from "./keys.ts";
 
 export class JobNotifier {
-  readonly #subscriber: Redis;
-  readonly #publisher: Redis;
-  readonly #channel: string;
   readonly #listeners = new Set<(heard: string) => void>();
   #heard = 0;
 
   /** @param subscriber a client for this only: a subscribed client can send no other commands. */
-  constructor(subscriber: Redis, publisher: Redis, keys: Keys) {
-    this.#subscriber = subscriber;
-    this.#publisher = publisher;
-    this.#channel = keys.jobsAdded;
-    this.#subscriber.on("message", (_channel: string, heard: string) => this.wake(heard));
+  constructor(subscriber: Redis, keys: Keys) {
+    subscriber.on("message", (_channel: string, heard: string) => this.wake(heard));
     // The client subscribes again by itself after a reconnection.
-    this.#subscriber.subscribe(keys.jobsAdded).catch(() => {});
+    subscriber.subscribe(keys.jobsAdded).catch(() => {});
   }
 
   /** Notifications so far. Read it before you check for work and pass it to `wait`: none is missed. */
@@ -26,14 +20,9 @@ export class JobNotifier {
   }
 
   /** Ends the waits of this process, as a notification would. */
-  wake(heard = "look"): void {
+  wake(heard = ""): void {
     this.#heard += 1;
     for (const listener of this.#listeners) listener(heard);
-  }
-
-  /** Lets every process look now at what it looks at rarely while it rests. No job was added. */
-  async askToLook(): Promise<void> {
-    await this.#publisher.publish(this.#channel, "look");
   }
 
   /** Calls back with every notification (`jobsAdded` in keys.ts), until the returned function is called. */

@@ -4,7 +4,7 @@
  * prefix, so one tenant is in one hash slot of a Redis Cluster and a script may use several keys.
  */
 import type { Lane } from "../event/lane.ts";
-import { digestOf, digestOfRecord } from "./digest.ts";
+import { digestOf } from "./digest.ts";
 
 export type Keys = ReturnType<typeof keysOf>;
 
@@ -42,7 +42,7 @@ export const keysOf = (prefix: string) =>
      */
     warmUp: `${prefix}:warm-up`,
     /** Row of a record whose traces were erased: only its orders; named by a hash. */
-    erased: (crmCode: string) => `${prefix}:erased:${cut(digestOfRecord(crmCode))}`,
+    erased: (crmCode: string) => `${prefix}:erased:${cut(digestOf(crmCode))}`,
     /** Hash: latest, the latest time that Redis told; stepMs and steppedAt, of the last step of its clock. */
     clock: `${prefix}:clock`,
     /**
@@ -173,9 +173,7 @@ export const keysOf = (prefix: string) =>
      * may lie in the staged hash.
      */
     history: (of: "crmCode" | "subject", name: string) =>
-      of === "crmCode"
-        ? `${prefix}:history:c:${cut(digestOfRecord(name))}`
-        : `${prefix}:history:s:${cut(digestOf(name))}`,
+      `${prefix}:history:${of.charAt(0)}:${cut(digestOf(name))}`,
     /** crmCodes to which the record of a CRM led lately; expires with its history. */
     historyCodes: (subject: string) => `${prefix}:history:codes:${cut(digestOf(subject))}`,
     /** Since when histories are kept without a gap, ms. */
@@ -190,10 +188,7 @@ export const keysOf = (prefix: string) =>
     notifyLook: `${prefix}:notify:look`,
     /** Counter: bulk changes that an operator has dropped and that no process has counted yet. */
     bulkCancelled: `${prefix}:bulk:cancelled`,
-    /**
-     * Channel: the lane that has got work; `paused` when the lane bulk was paused;
-     * `look` when every process is to look now (job-notifier.ts).
-     */
+    /** Channel: the lane that has got work; `paused` when the lane bulk was paused (job-notifier.ts). */
     jobsAdded: `${prefix}:jobs-added`,
   }) as const;
 

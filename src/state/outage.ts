@@ -16,7 +16,7 @@ import {
 } from "../sync/breaker.ts";
 import type { UnavailableReason } from "../sync/service-reply.ts";
 import type { Call } from "./commit.ts";
-import { digestOfRecord } from "./digest.ts";
+import { digestOf } from "./digest.ts";
 import type { Keys } from "./keys.ts";
 import { Store } from "./store.ts";
 
@@ -93,7 +93,7 @@ export class Outage extends Store {
   /** @param again whether its rejection was put off before. */
   rejected(crmCode: string, again: boolean): Promise<Change> {
     this.#here = CLOSED;
-    return this.#hear({ kind: "rejected", record: digestOfRecord(crmCode), again });
+    return this.#hear({ kind: "rejected", record: digestOf(crmCode), again });
   }
 
   /** A usable reply. @param again whether the record's rejection was put off before. */
@@ -112,10 +112,10 @@ export class Outage extends Store {
 
   /** How long to wait before a request may be tried, ms; 0: this process may make it now. */
   async waitMs(): Promise<number> {
-    const here = this.#waitHere();
+    const here = claim(this.#here, this.#now() - HERE_LATER_MS, 0).waitMs;
     if (here > 0) return Math.ceil(here);
-    const { open } = await this.#read();
-    if (open === undefined) return 0;
+    this.#seen = breakerOf(await this.redis.hget(this.keys.outage, FIELD));
+    if (this.#seen.open === undefined) return 0;
     let waitMs = 0;
     const claimed = await this.#change((before, now) => {
       const asked = claim(before, now, this.#tryMs);
@@ -124,11 +124,6 @@ export class Outage extends Store {
     });
     if (waitMs === 0) this.#isTrying = claimed.after.open !== undefined;
     return Math.ceil(waitMs);
-  }
-
-  /** Whether nothing speaks against the service: a request may be made without asking for a try. */
-  async isFree(): Promise<boolean> {
-    return this.#waitHere() === 0 && isQuiet(await this.#read());
   }
 
   /** Reads whether it is open without asking for a try; undefined: it is not. */
@@ -143,19 +138,10 @@ export class Outage extends Store {
     );
   }
 
-  #waitHere(): number {
-    return claim(this.#here, this.#now() - HERE_LATER_MS, 0).waitMs;
-  }
-
   async #hear(heard: Heard): Promise<Change> {
     const isTry = this.#isTrying;
     this.#isTrying = false;
     return this.#change((before, now) => hear(before, heard, isTry, now, this.#believeMs));
-  }
-
-  async #read(): Promise<Breaker> {
-    this.#seen = breakerOf(await this.redis.hget(this.keys.outage, FIELD));
-    return this.#seen;
   }
 
   /** While other processes change it too, one of them succeeds each time. */

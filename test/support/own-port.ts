@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import { freePort } from "../../src/ops/free-port.ts";
+import { freePort } from "../../src/ops/redis-conf.ts";
 
 /**
  * Below the ports that Linux gives to servers that listen on port 0 and to outgoing connections

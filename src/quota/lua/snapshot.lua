@@ -15,7 +15,7 @@ for i = 2, #slots, 2 do
   returns[part] = returns[part] + 1
 end
 
--- What flow.ts needs: changes in the newest slices, and the live line.
+-- What pacing knows of the flow: changes in the newest slices, and the live line.
 local slice, names = math.floor(now / ARGV[3]), {}
 for back = 0, tonumber(ARGV[4]) do names[back + 1] = KEYS[5] .. ':' .. slice - back end
 local slices = redis.call('MGET', unpack(names))
