@@ -64,7 +64,7 @@ function writeActs({ auditActs, clock }: Runtime, trail: AuditTrail): Polling {
       // Not before the trail is open: it looks for its own head.
       if (!isTidy) await auditActs.forgetOldHeads(clock.now());
       isTidy = true;
-      while (!signal.aborted && trail.isWritable && (await auditActs.claim(owner))) {
+      while (!signal.aborted && trail.isWritable && (await auditActs.lease.claim(owner))) {
         const act = await auditActs.next();
         if (act === undefined) return;
         await trail.append(act.line);

@@ -66,10 +66,10 @@ export function startReconciling(
 
   /** @param name of a file in the folder; undefined: the scheduled run. */
   async function run(name: string | undefined, closing: AbortSignal): Promise<void> {
-    if (!(await reconcileRuns.claim(owner))) return;
+    if (!(await reconcileRuns.lease.claim(owner))) return;
     const lost = new AbortController();
     const renew = async () => {
-      if (!(await reconcileRuns.claim(owner))) lost.abort();
+      if (!(await reconcileRuns.lease.claim(owner))) lost.abort();
     };
     const renewing = setInterval(() => void renew().catch(() => {}), RENEW_RUN_MS);
     try {
@@ -84,7 +84,7 @@ export function startReconciling(
       log.warn({ err: error }, "reconcile.later");
     } finally {
       clearInterval(renewing);
-      await reconcileRuns.release(owner);
+      await reconcileRuns.lease.release(owner);
     }
   }
 

@@ -21,9 +21,12 @@ export function keepSealed(runtime: Runtime): Polling {
     everyMs: AGAIN_MS,
     async step() {
       const mayBegin = resealing.isDue && performance.now() >= nextAt;
-      if (!mayBegin || !(await resealing.claim(owner))) return;
+      if (!mayBegin || !(await resealing.lease.claim(owner))) return;
       const jobs = [{ queue: inbox.queue, about: SEALED_FOR, sealedIn }];
-      const pass = await resealing.pass(jobs, async () => void (await resealing.claim(owner)));
+      const pass = await resealing.pass(
+        jobs,
+        async () => void (await resealing.lease.claim(owner)),
+      );
       await resealing.report(pass);
       if (pass.found === 0) {
         foundBefore = Number.POSITIVE_INFINITY;

@@ -39,9 +39,9 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
       if (!isListDue(warmUp, config.QUOTA_HOUR_MS, clock.now()) || !(await access.mayAsk())) return;
       // Look first whether Redis went back: what is listed before this is noticed is forgotten again.
       await runtime.guards.checked(0);
-      if (!(await ledger.claimWarmUp(owner))) return;
+      if (!(await ledger.lease.claim(owner))) return;
       // A permit may be an hour away: no other process lists meanwhile.
-      const renew = () => void ledger.claimWarmUp(owner).catch(() => {});
+      const renew = () => void ledger.lease.claim(owner).catch(() => {});
       const renewing = setInterval(renew, RENEW_WARM_UP_MS);
       const listing = listFrom(warmUp, runtime, access, signal).catch(async (error: unknown) => {
         if (signal.aborted) throw error;
@@ -50,7 +50,7 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
         return "failed" as const;
       });
       const result = await listing.finally(() => clearInterval(renewing));
-      await ledger.releaseWarmUp(owner);
+      await ledger.lease.release(owner);
       failures = result === "failed" ? failures + 1 : 0;
       if (result === "failed") await pauseOrContinueCold(runtime, failures, signal);
     },

@@ -24,6 +24,19 @@ export const reading = <T>(command: Command, meaning: (reply: never) => T): Read
   meaning: (reply) => meaning(reply as never),
 });
 
+/** What is stored as JSON; undefined where nothing is. */
+export const jsonReading = <T>(...command: Command): Reading<T | undefined> =>
+  reading(command, (text: string | null) => (text === null ? undefined : (JSON.parse(text) as T)));
+
+/** Field of a hash → what its text means. */
+export const hashReading = <T>(
+  key: string,
+  meaning: (text: string) => T,
+): Reading<Record<string, T>> =>
+  reading(["hgetall", key], (fields: Record<string, string>) =>
+    Object.fromEntries(Object.entries(fields).map(([name, text]) => [name, meaning(text)])),
+  );
+
 /** A reading by a script. EVAL sends its text: an EVALSHA that fails in a transaction cannot be repeated. */
 export const scriptReading = <T>(
   file: URL,

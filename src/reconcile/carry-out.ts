@@ -98,14 +98,14 @@ export async function carryOut(
   } finally {
     clearInterval(renewing);
     clearInterval(keeping);
-    await reconciliations.release(owner);
+    await reconciliations.lease.release(owner);
   }
 }
 
 /** A process that was killed holds its claim for some seconds. @throws TryLater when another one works. */
 async function claimOrWait(reconciliations: Reconciliations, owner: string): Promise<void> {
   const deadline = performance.now() + CLAIM_MS;
-  while (!(await reconciliations.claim(owner))) {
+  while (!(await reconciliations.lease.claim(owner))) {
     if (performance.now() > deadline) {
       throw new TryLater("another process carries out a plan now: wait until it ends");
     }
@@ -118,7 +118,7 @@ function claimKeeper(reconciliations: Reconciliations, owner: string): () => Pro
   let claimedAt = performance.now();
   return async () => {
     const now = performance.now();
-    if (now - claimedAt > PLAN_LEASE_MS || !(await reconciliations.claim(owner))) {
+    if (now - claimedAt > PLAN_LEASE_MS || !(await reconciliations.lease.claim(owner))) {
       throw new TryLater(
         "this process did not run for too long, so another one may carry out a plan now: run the same command again",
       );

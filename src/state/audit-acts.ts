@@ -4,7 +4,7 @@
  */
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
-import { reading, type Reading } from "../ops/redis-reading.ts";
+import { hashReading, readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
@@ -67,14 +67,15 @@ const KEEP_HEADS_MS = 90 * 86_400_000;
 export class AuditActs extends Store {
   readonly #isConfigured: boolean;
   readonly #history: History;
-  readonly #lease: Lease;
+  /** Of the process that writes the acts. */
+  readonly lease: Lease;
 
   /** @param isConfigured whether AUDIT_LOG is set here; if not, acts are kept if any process has had it. */
   constructor(redis: Redis, keys: Keys, isConfigured: boolean, history: History) {
     super(redis, keys);
     this.#history = history;
     this.#isConfigured = isConfigured;
-    this.#lease = new Lease(redis, keys.auditOwner, LEASE_MS);
+    this.lease = new Lease(redis, keys.auditOwner, LEASE_MS);
   }
 
   /** Call it before the act is done: no act is then without its line. */
@@ -111,11 +112,6 @@ export class AuditActs extends Store {
     await this.redis.lrem(this.keys.auditActs, 1, text);
   }
 
-  /** Whether this process may write the acts now; one may at a time. */
-  claim(owner: string): Promise<boolean> {
-    return this.#lease.claim(owner);
-  }
-
   /** Since when the oldest act waits for its line, ms. */
   waitingSince(): Reading<number | undefined> {
     return reading(["lindex", this.keys.auditActs, 0], (text: string | null) =>
@@ -135,10 +131,8 @@ export class AuditActs extends Store {
 
   /** Chain → its newest line. */
   async heads(): Promise<ReadonlyMap<string, StoredHead>> {
-    const fields = await this.redis.hgetall(this.keys.auditHeads);
-    return new Map(
-      Object.entries(fields).map(([chain, text]) => [chain, JSON.parse(text) as StoredHead]),
-    );
+    const heads = hashReading(this.keys.auditHeads, (text) => JSON.parse(text) as StoredHead);
+    return new Map(Object.entries(await readOne(this.redis, heads)));
   }
 
   async forgetOldHeads(now: number): Promise<void> {

@@ -2,7 +2,7 @@
  * The pause of the lane bulk by an operator: no process takes a bulk change to send it (lua/take.lua)
  * until the lane is resumed. It is in Redis, so it survives every restart.
  */
-import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
+import { jsonReading, readOne, type Reading } from "../ops/redis-reading.ts";
 import { Store } from "./store.ts";
 
 export interface BulkPause {
@@ -20,9 +20,7 @@ const PAUSED = "paused";
 export class BulkPauses extends Store {
   /** Undefined while the lane is not paused. */
   reading(): Reading<BulkPause | undefined> {
-    return reading(["get", this.keys.bulkPause], (text: string | null) =>
-      text === null ? undefined : (JSON.parse(text) as BulkPause),
-    );
+    return jsonReading("get", this.keys.bulkPause);
   }
 
   current(): Promise<BulkPause | undefined> {

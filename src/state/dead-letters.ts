@@ -1,6 +1,6 @@
 /** Changes that cannot continue by themselves, kept until a person redrives or drops them. */
 import type { Redis } from "ioredis";
-import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
+import { hashReading, readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { deadLetterId, type DeadLetter } from "../sync/dead-letter.ts";
 import { storeLetter } from "../sync/letter.ts";
@@ -127,11 +127,7 @@ export class DeadLetters extends Store {
 
   /** Reason → number of dead letters, as the scripts that store and delete them count. */
   reasons(): Reading<Record<string, number>> {
-    return reading(["hgetall", this.keys.deadReasons], (counts: Record<string, string>) =>
-      Object.fromEntries(
-        Object.entries(counts).map(([reason, count]) => [reason, Math.max(0, Number(count))]),
-      ),
-    );
+    return hashReading(this.keys.deadReasons, (count) => Math.max(0, Number(count)));
   }
 
   /** Counts all of them again if the numbers by reason do not add up. @returns whether it did. */

@@ -58,11 +58,12 @@ interface Listed {
 }
 
 export class Ledger extends Store {
-  readonly #lease: Lease;
+  /** Of the process that warms the ledger. */
+  readonly lease: Lease;
 
   constructor(redis: Redis, keys: Keys) {
     super(redis, keys);
-    this.#lease = new Lease(redis, keys.warmUpOwner, LEASE_MS);
+    this.lease = new Lease(redis, keys.warmUpOwner, LEASE_MS);
   }
 
   /** Undefined when the ledger has no row of this crmCode. */
@@ -176,15 +177,6 @@ export class Ledger extends Store {
   /** How many rows the ledger has. */
   sizeReading(): Reading<number> {
     return reading(["hlen", this.keys.ledger], Number);
-  }
-
-  /** Whether this process may begin or continue the warm-up: one process may at a time. */
-  claimWarmUp(owner: string): Promise<boolean> {
-    return this.#lease.claim(owner);
-  }
-
-  releaseWarmUp(owner: string): Promise<void> {
-    return this.#lease.release(owner);
   }
 
   /**

@@ -3,7 +3,7 @@
  * which is accepted again once a list has more values. Written in the step that stages the record.
  */
 import type { Redis } from "ioredis";
-import { reading, type Reading } from "../ops/redis-reading.ts";
+import { hashReading, type Reading } from "../ops/redis-reading.ts";
 import type { StateToStage } from "../sync/staged-state.ts";
 import { type Call } from "./commit.ts";
 import type { Keys } from "./keys.ts";
@@ -89,9 +89,7 @@ export class LeftOutRecords extends Store {
 
   /** Field → how many records were sent without a value of it. */
   countsReading(): Reading<Readonly<Record<string, number>>> {
-    return reading(["hgetall", this.keys.leftOutCounts], (counts: Record<string, string>) =>
-      Object.fromEntries(Object.entries(counts).map(([field, count]) => [field, Number(count)])),
-    );
+    return hashReading(this.keys.leftOutCounts, Number);
   }
 
   /** Undefined for the id of a dead letter. */

@@ -1,6 +1,6 @@
 /** What is shared of the reconciliations that daemons begin by themselves. */
 import type { Redis } from "ioredis";
-import { reading, type Reading } from "../ops/redis-reading.ts";
+import { hashReading, jsonReading, reading, type Reading } from "../ops/redis-reading.ts";
 import { digestOf } from "./digest.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
@@ -60,20 +60,12 @@ export function folderAt(now: number, all: readonly SeenFolder[]): FolderView | 
 }
 
 export class ReconcileRuns extends Store {
-  readonly #lease: Lease;
+  /** Of the process that reconciles by itself. */
+  readonly lease: Lease;
 
   constructor(redis: Redis, keys: Keys) {
     super(redis, keys);
-    this.#lease = new Lease(redis, keys.reconcileOwner, RUN_LEASE_MS);
-  }
-
-  /** Whether this process may reconcile now, or go on; one process may at a time. */
-  claim(owner: string): Promise<boolean> {
-    return this.#lease.claim(owner);
-  }
-
-  release(owner: string): Promise<void> {
-    return this.#lease.release(owner);
+    this.lease = new Lease(redis, keys.reconcileOwner, RUN_LEASE_MS);
   }
 
   async ended(source: RunSource, run: ReconcileRun): Promise<void> {
@@ -82,13 +74,7 @@ export class ReconcileRuns extends Store {
 
   /** By what began it; undefined before the first one has ended. */
   last(): Reading<Readonly<Partial<Record<RunSource, ReconcileRun>>>> {
-    return reading(
-      ["hgetall", this.keys.reconcileRun],
-      (field: Record<string, string>) =>
-        Object.fromEntries(
-          Object.entries(field).map(([source, text]) => [source, JSON.parse(text) as ReconcileRun]),
-        ) as Partial<Record<RunSource, ReconcileRun>>,
-    );
+    return hashReading(this.keys.reconcileRun, (text) => JSON.parse(text) as ReconcileRun);
   }
 
   /** Until when scheduled runs are done, ms; `now` at the first time: what was before is not due. */
@@ -120,9 +106,7 @@ export class ReconcileRuns extends Store {
 
   /** When the next scheduled run is due, or was due and has not ended; undefined: none is scheduled. */
   nextAt(): Reading<number | undefined> {
-    return reading(["hget", this.keys.reconcileSchedule, "next"], (at: string | null) =>
-      at === null ? undefined : Number(at),
-    );
+    return jsonReading("hget", this.keys.reconcileSchedule, "next");
   }
 
   /** @param now ms */

@@ -75,11 +75,12 @@ export interface FeedingPlan {
 }
 
 export class Reconciliations extends Store {
-  readonly #lease: Lease;
+  /** Of the process that carries out a plan. */
+  readonly lease: Lease;
 
   constructor(redis: Redis, keys: Keys) {
     super(redis, keys);
-    this.#lease = new Lease(redis, keys.planOwner, PLAN_LEASE_MS);
+    this.lease = new Lease(redis, keys.planOwner, PLAN_LEASE_MS);
   }
 
   /** Undefined before the first one. */
@@ -228,14 +229,5 @@ export class Reconciliations extends Store {
   /** Whether a process carries out a plan now; one that was killed counts for some seconds. */
   isFeeding(): Reading<boolean> {
     return reading(["exists", this.keys.planOwner], (found: number) => found === 1);
-  }
-
-  /** Whether this process may carry out a plan now, or go on; one process may at a time. */
-  claim(owner: string): Promise<boolean> {
-    return this.#lease.claim(owner);
-  }
-
-  release(owner: string): Promise<void> {
-    return this.#lease.release(owner);
   }
 }

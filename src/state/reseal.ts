@@ -7,7 +7,7 @@ import type { Redis } from "ioredis";
 import { ownData } from "../event/job-data.ts";
 import { JOB_STATES } from "../event/job-states.ts";
 import { readJobsOf } from "../event/read-jobs.ts";
-import { reading, type Reading } from "../ops/redis-reading.ts";
+import { jsonReading, type Reading } from "../ops/redis-reading.ts";
 import { LANES } from "../event/lane.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
@@ -48,7 +48,8 @@ export interface SealedJobs {
 export class Resealing extends Store {
   readonly #sealing: Sealing;
   readonly #store: RecordStore;
-  readonly #lease: Lease;
+  /** Of the process that seals everything again. */
+  readonly lease: Lease;
   #found = 0;
   #missing = new Map<string, number>();
   #isDue: boolean;
@@ -57,7 +58,7 @@ export class Resealing extends Store {
     super(redis, keys);
     this.#store = store;
     this.#sealing = sealing;
-    this.#lease = new Lease(redis, keys.resealing, LEASE_MS);
+    this.lease = new Lease(redis, keys.resealing, LEASE_MS);
     this.#isDue = sealing.keyId !== undefined;
   }
 
@@ -71,11 +72,6 @@ export class Resealing extends Store {
     this.#isDue = true;
   }
 
-  /** Whether this process may seal now; one may at a time. */
-  claim(owner: string): Promise<boolean> {
-    return this.#lease.claim(owner);
-  }
-
   /** Writes what the pass has found, for status; nothing once everything is sealed with one key. */
   async report({ found, missing }: Resealed): Promise<void> {
     const key = this.keys.resealed;
@@ -86,9 +82,7 @@ export class Resealing extends Store {
 
   /** Undefined: everything is sealed with one key, or nothing is. */
   reading(): Reading<Resealed | undefined> {
-    return reading(["get", this.keys.resealed], (text: string | null) =>
-      text === null ? undefined : (JSON.parse(text) as Resealed),
-    );
+    return jsonReading("get", this.keys.resealed);
   }
 
   /** One pass. @param onProgress called now and then, to keep the lease. */

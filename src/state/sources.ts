@@ -1,6 +1,6 @@
 /** When the last event of each source was received, and whose clock is wrong. */
 import { AT_FIRST, afterEvent, type SourceClock } from "../sync/source-clock.ts";
-import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
+import { hashReading, readOne, type Reading } from "../ops/redis-reading.ts";
 import { Store } from "./store.ts";
 
 /** A source is written at most this often: an alert on a silent source needs no more. */
@@ -147,26 +147,16 @@ export class Sources extends Store {
 
   /** Webhook → when its CRM reported lost changes last, ms. */
   lost(): Reading<Record<string, number>> {
-    return reading(["hgetall", this.keys.changesLost], (fields: Record<string, string>) =>
-      Object.fromEntries(Object.entries(fields).map(([webhook, at]) => [webhook, Number(at)])),
-    );
+    return hashReading(this.keys.changesLost, Number);
   }
 
   /** Source → how wrong its clock was when that was last seen. */
   clocksAhead(): Reading<Record<string, ClockAhead>> {
-    return reading(["hgetall", this.keys.clocksAhead], (fields: Record<string, string>) =>
-      Object.fromEntries(
-        Object.entries(fields).map(([source, text]) => [source, JSON.parse(text) as ClockAhead]),
-      ),
-    );
+    return hashReading(this.keys.clocksAhead, (text) => JSON.parse(text) as ClockAhead);
   }
 
   /** Source → time of its newest event, ms. */
   last(): Reading<Record<string, number>> {
-    return reading(["hgetall", this.keys.sources], (fields: Record<string, string>) =>
-      Object.fromEntries(
-        Object.entries(fields).map(([source, text]) => [source, heardOf(text).at]),
-      ),
-    );
+    return hashReading(this.keys.sources, (text) => heardOf(text).at);
   }
 }

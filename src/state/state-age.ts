@@ -4,7 +4,7 @@
  */
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
-import { reading, type Reading } from "../ops/redis-reading.ts";
+import { jsonReading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 import { Store } from "./store.ts";
@@ -69,8 +69,6 @@ export class StateAge extends Store {
 
   /** When it was noticed, ms; undefined when it was not, or long ago. */
   wentBackwardsAt(): Reading<number | undefined> {
-    return reading(["get", this.keys.wentBackwards], (at: string | null) =>
-      at === null ? undefined : Number(at),
-    );
+    return jsonReading("get", this.keys.wentBackwards);
   }
 }

@@ -3,7 +3,7 @@
  * those of Redis' clock, ms.
  */
 import type { Redis } from "ioredis";
-import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
+import { jsonReading, readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { listChanges, lossesAfter, type ListChange } from "../service-spec/list-changes.ts";
 import {
   DEFAULT_TENANT_LISTS,
@@ -87,9 +87,7 @@ export class StoredTenantLists extends Store {
 
   /** When the lists were last fetched; undefined: never. */
   fetchedAtReading(): Reading<number | undefined> {
-    return reading(["hget", this.keys.schemaConfig, "at"], (at: string | null) =>
-      at === null ? undefined : Number(at),
-    );
+    return jsonReading("hget", this.keys.schemaConfig, "at");
   }
 
   fetchedAt(): Promise<number | undefined> {
@@ -178,9 +176,7 @@ export class StoredTenantLists extends Store {
 
   /** Undefined: no list allows more than when records were sent. */
   missedReading(): Reading<MissedValues | undefined> {
-    return reading(["hget", this.keys.schemaConfig, "missed"], (text: string | null) =>
-      text === null ? undefined : (JSON.parse(text) as MissedValues),
-    );
+    return jsonReading("hget", this.keys.schemaConfig, "missed");
   }
 
   /** Only the CRM has the values: the status names the fields and how many records lack them. */

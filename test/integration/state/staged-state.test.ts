@@ -440,13 +440,13 @@ describe("warm-up", () => {
   });
 
   it("lets one process warm the ledger at a time", async () => {
-    expect(await stores.ledger.claimWarmUp("a")).toBe(true);
-    expect(await stores.ledger.claimWarmUp("a")).toBe(true);
-    expect(await stores.ledger.claimWarmUp("b")).toBe(false);
-    await stores.ledger.releaseWarmUp("b");
-    expect(await stores.ledger.claimWarmUp("b")).toBe(false);
-    await stores.ledger.releaseWarmUp("a");
-    expect(await stores.ledger.claimWarmUp("b")).toBe(true);
+    expect(await stores.ledger.lease.claim("a")).toBe(true);
+    expect(await stores.ledger.lease.claim("a")).toBe(true);
+    expect(await stores.ledger.lease.claim("b")).toBe(false);
+    await stores.ledger.lease.release("b");
+    expect(await stores.ledger.lease.claim("b")).toBe(false);
+    await stores.ledger.lease.release("a");
+    expect(await stores.ledger.lease.claim("b")).toBe(true);
   });
 });
 

@@ -53,7 +53,7 @@ it("the warm-up keeps its lock while it waits for a permit", async () => {
   const left = () => redis.pttl(keys.warmUpOwner);
   await waitFor(async () => (await left()) > 0, { what: "the lock" });
   await waitFor(grows(left), { what: "the lock is renewed" });
-  expect(await ledger.claimWarmUp("somebody else")).toBe(false);
+  expect(await ledger.lease.claim("somebody else")).toBe(false);
 });
 
 it("value lists that cannot be fetched are requested more and more rarely", async () => {
