@@ -10,7 +10,6 @@ import type { Stores } from "../status/stores.ts";
 import { deadLetterId } from "../sync/dead-letter.ts";
 import type { Lane } from "../event/lane.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
-import type { WantedStatus } from "../sync/wanted-status.ts";
 import type { EventStep, Step } from "../sync/step.ts";
 import { inWords } from "../sync/service-reply.ts";
 
@@ -29,7 +28,6 @@ export interface WaitingState {
   /** Of its newest event. */
   readonly order: string;
   readonly lane: Lane;
-  readonly status: WantedStatus;
   /** When its newest change happened in the CRM. */
   readonly time: number;
   /** Since when it is held for a person. */
@@ -37,8 +35,6 @@ export interface WaitingState {
   readonly heldWhy: HeldWhy | undefined;
   /** Fields that it would empty. */
   readonly heldFields: readonly string[];
-  /** A person has approved the termination, or that fields are emptied. */
-  readonly isApproved: boolean;
   readonly tries: number;
   /** Until when a worker has taken it. */
   readonly takenUntil: number | undefined;
@@ -121,35 +117,20 @@ async function readWaiting(
   const { now, staged: read } = await records.read(crmCode);
   const staged = waitingIn(read);
   if (staged === undefined) return undefined;
-  const {
-    approved,
-    counts,
-    failure,
-    heldAt,
-    heldFields = [],
-    heldUntil = 0,
-    heldWhy,
-    lane,
-    phase,
-    since,
-    status,
-    taken,
-  } = staged;
+  const { heldUntil = 0, lane, phase, status } = staged;
   const dueAt = await line.dueAt(crmCode);
-  const isTaken = taken !== undefined && heldUntil > now;
+  const isTaken = staged.taken !== undefined && heldUntil > now;
   return {
     order: status.order,
     lane,
-    status: status.is,
     time: timeOfOrder(status.order),
-    heldSince: phase === "held" ? (heldAt ?? since) : undefined,
-    heldFields,
-    heldWhy,
-    isApproved: approved === true,
-    tries: counts?.tries ?? 0,
+    heldSince: phase === "held" ? (staged.heldAt ?? staged.since) : undefined,
+    heldFields: staged.heldFields ?? [],
+    heldWhy: staged.heldWhy,
+    tries: staged.counts?.tries ?? 0,
     takenUntil: isTaken ? heldUntil : undefined,
     dueAt: dueAt === undefined || dueAt <= now ? undefined : dueAt,
-    failure: failure && inWords(failure.reason),
+    failure: staged.failure && inWords(staged.failure.reason),
     ahead: await line.aheadOf(crmCode, lane),
   };
 }

@@ -5,11 +5,8 @@ import { redisScript } from "../ops/redis-script.ts";
 /** A command, its key, and its arguments after the key. */
 export type Call = readonly [command: string, key: string, ...args: readonly (string | number)[]];
 
-/** What a command must still reply; "": nothing. */
-export interface Check {
-  readonly call: Call;
-  readonly expected: string;
-}
+/** A command, and last what it must still reply; "": nothing. */
+export type Check = Call;
 
 /**
  * @param now of the steps of a history, ms; absent: Redis' time
@@ -28,7 +25,7 @@ export function committer(redis: Redis): Commit {
   const script = redisScript<number>(redis, new URL("./lua/commit.lua", import.meta.url));
   return async (checks, calls, now) => {
     const all: Call[] = [
-      ...checks.map(({ call, expected }): Call => [...call, expected]),
+      ...checks,
       ...calls.filter(([command]) => FREES.test(command)),
       ...calls.filter(([command]) => !FREES.test(command)),
     ];

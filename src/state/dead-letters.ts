@@ -105,7 +105,7 @@ export class DeadLetters extends Store {
         // The mark is written below, also where no record is known.
         record: { row: read.row, staged: read.staged, letter: read.letter },
         outcome: "stored",
-        checks: [{ call: ["HGET", deadMarks, id], expected: markText ?? "" }],
+        checks: [["HGET", deadMarks, id, markText ?? ""]],
         calls: [
           ...(mark === undefined ? [] : this.#store.dropLetterCalls(id, mark)),
           ["HSET", deadLetters, id, JSON.stringify(value)],
@@ -216,7 +216,7 @@ export class DeadLetters extends Store {
       ]);
       const mark = markText === null ? NO_MARK : (JSON.parse(markText) as LetterMark);
       if (text === null || !mayDrop(mark, text)) return false;
-      const isSame = { call: ["HGET", deadMarks, id], expected: markText ?? "" } as const;
+      const isSame = ["HGET", deadMarks, id, markText ?? ""] as const;
       if (await this.#store.commit([isSame], this.#store.dropLetterCalls(id, mark))) return true;
     }
   }

@@ -139,10 +139,9 @@ export class ServiceDenial extends Store {
       const before = denialIn(fields);
       const [after, outcome] = reduce(before, now, Number(probes ?? 0));
       if (after === before) return outcome;
-      const isRead = DENIAL_CAUSES.map((cause) => ({
-        call: ["HGET", denial, cause] as const,
-        expected: fields[cause] ?? "",
-      }));
+      const isRead = DENIAL_CAUSES.map(
+        (cause) => ["HGET", denial, cause, fields[cause] ?? ""] as const,
+      );
       const write: Call =
         after === undefined
           ? ["SET", denialEnded, before?.probes ?? 0, "PX", Math.ceil(this.#pauseMs * ENDED_FOR)]

@@ -111,16 +111,14 @@ export class HeldTerminations extends Store {
         throw error;
       },
     );
-    const { heldAt, heldFields = [], heldWhy = "limit", lane, since, status } = staged;
-    // `time` may be that of a redrive.
-    const time = timeOfOrder(status.order);
     return {
       crmCode,
-      heldAt: heldAt ?? since,
-      why: heldWhy,
-      fields: heldFields,
-      time,
-      lane,
+      heldAt: staged.heldAt ?? staged.since,
+      why: staged.heldWhy ?? "limit",
+      fields: staged.heldFields ?? [],
+      // May be that of a redrive.
+      time: timeOfOrder(staged.status.order),
+      lane: staged.lane,
       event: newestEvent,
     };
   }

@@ -89,6 +89,6 @@ export class Keyring extends Store {
 
   #store(before: string, after: string): Promise<boolean> {
     const { keyring } = this.keys;
-    return this.commit([{ call: ["GET", keyring], expected: before }], [["SET", keyring, after]]);
+    return this.commit([["GET", keyring, before]], [["SET", keyring, after]]);
   }
 }

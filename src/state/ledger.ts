@@ -107,7 +107,7 @@ export class Ledger extends Store {
         const text = texts[index] ?? null;
         const row = change(text === null ? undefined : readRow(text, listed.epoch), one);
         if (row === undefined) continue;
-        checks.push({ call: ["HGET", ledger, crmCode], expected: text ?? "" });
+        checks.push(["HGET", ledger, crmCode, text ?? ""]);
         calls.push(["HSET", ledger, crmCode, storeRow(row, listed.epoch)]);
       }
       if (calls.length > 0 && !(await this.commit(checks, calls))) {
@@ -154,7 +154,7 @@ export class Ledger extends Store {
       epoch: Number(epoch ?? 0),
       forgottenAt: Number(forgotten ?? 0),
       cursor: cursor ?? "",
-      checks: [{ call: ["HGET", warmUp, "epoch"], expected: epoch ?? "" }],
+      checks: [["HGET", warmUp, "epoch", epoch ?? ""]],
     };
   }
 
@@ -197,10 +197,8 @@ export class Ledger extends Store {
     if (listed.cursor !== (cursor ?? "") || listed.forgottenAt > askedAt) return false;
     const checks: Check[] = [
       ...listed.checks,
-      { call: ["HGET", warmUp, "cursor"], expected: cursor ?? "" },
-      ...(token === undefined
-        ? []
-        : [{ call: ["SISMEMBER", serviceTokens, token], expected: "1" } as const]),
+      ["HGET", warmUp, "cursor", cursor ?? ""],
+      ...(token === undefined ? [] : [["SISMEMBER", serviceTokens, token, "1"] as const]),
     ];
     const written = await this.#changeRows(rows, { ...listed, checks }, (row, seen) => {
       if (row === undefined) return seen;
@@ -258,7 +256,7 @@ export class Ledger extends Store {
     const now = await this.time();
     const gone = Object.keys(fields).filter((field) => field !== "epoch");
     return this.commit(
-      [{ call: ["HGET", warmUp, "epoch"], expected: fields["epoch"] ?? "" }],
+      [["HGET", warmUp, "epoch", fields["epoch"] ?? ""]],
       [
         ...(gone.length === 0 ? [] : [["HDEL", warmUp, ...gone] as Call]),
         ["HINCRBY", warmUp, "epoch", 1],
@@ -338,7 +336,7 @@ export class Ledger extends Store {
         const { exists, pace, provedAt, uncertain } = readRow(text, epoch);
         if (exists === true || uncertain || Math.max(provedAt, pace?.changedAt ?? 0) >= before)
           continue;
-        const isSame = { call: ["HGET", this.keys.ledger, crmCode], expected: text } as const;
+        const isSame = ["HGET", this.keys.ledger, crmCode, text] as const;
         if (await this.commit([isSame], [["HDEL", this.keys.ledger, crmCode]])) forgotten += 1;
       }
     }

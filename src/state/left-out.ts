@@ -126,7 +126,7 @@ export class LeftOutRecords extends Store {
     const key = this.keys.leftOut;
     const text = read ?? (await this.redis.hget(key, crmCode));
     if (text === null) return;
-    const isSame = { call: ["HGET", key, crmCode], expected: text } as const;
+    const isSame = ["HGET", key, crmCode, text] as const;
     await this.commit([isSame], this.dropCalls(crmCode, text));
   }
 

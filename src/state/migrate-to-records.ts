@@ -205,10 +205,10 @@ class ToRecords {
     const first = fields.get("hi")?.toString();
     await this.#commit(
       [
-        { call: ["HGET", key, "version"], expected: "" },
-        { call: ["HGET", key, "v"], expected: fields.get("v")?.toString() ?? "" },
-        { call: ["HGET", proofs, crmCode], expected: proof ?? "" },
-        ...(first === undefined ? [] : [{ call: ["GET", story] as const, expected: steps ?? "" }]),
+        ["HGET", key, "version", ""],
+        ["HGET", key, "v", fields.get("v")?.toString() ?? ""],
+        ["HGET", proofs, crmCode, proof ?? ""],
+        ...(first === undefined ? [] : [["GET", story, steps ?? ""] as const]),
       ],
       [
         ["DEL", key],
@@ -271,7 +271,7 @@ class ToRecords {
       });
       if (old.length === 0) continue;
       const written = await this.#commit(
-        old.map(({ crmCode, text }) => ({ call: ["HGET", ledger, crmCode], expected: text })),
+        old.map(({ crmCode, text }) => ["HGET", ledger, crmCode, text]),
         old.map(({ crmCode, stored }) => ["HSET", ledger, crmCode, stored]),
       );
       isDone &&= written;
@@ -292,8 +292,8 @@ class ToRecords {
         const isNewer = typeof old === "object" && row.orders.status < old.orders.status;
         await this.#commit(
           [
-            { call: ["HGET", ledger, crmCode], expected: known ?? "" },
-            { call: ["HGET", forgotten, crmCode], expected: text },
+            ["HGET", ledger, crmCode, known ?? ""],
+            ["HGET", forgotten, crmCode, text],
           ],
           [
             ["HDEL", forgotten, crmCode],
@@ -320,7 +320,7 @@ class ToRecords {
     if (row === "damaged") this.#damaged += 1;
     const call: Call =
       row === "damaged" ? ["DEL", key] : ["SET", key, storeRow(row, this.#epoch), "KEEPTTL"];
-    await this.#commit([{ call: ["GET", key], expected: text }], [call]);
+    await this.#commit([["GET", key, text]], [call]);
   }
 
   async #letters(): Promise<void> {
@@ -333,7 +333,7 @@ class ToRecords {
         if (letter === undefined) this.#damaged += 1;
         else {
           await this.#commit(
-            [{ call: ["HGET", deadMarks, id], expected: "" }],
+            [["HGET", deadMarks, id, ""]],
             [
               ["HSET", deadLetters, id, letter.value],
               ["HSET", deadMarks, id, JSON.stringify(letter.mark)],
@@ -364,7 +364,7 @@ class ToRecords {
       );
       const gone = `${LEASE_LOG} ${LEASE_CLIENTS}`.split(" ");
       await this.#commit(
-        [{ call: ["HGET", `${old}_settings`, "maxConcurrent"], expected: limit ?? "" }],
+        [["HGET", `${old}_settings`, "maxConcurrent", limit ?? ""]],
         [
           ...gone.map((name): Call => ["DEL", `${old}_${name}`]),
           ...slots,
@@ -385,7 +385,7 @@ class ToRecords {
       failures: Number(pace["failures"] ?? 0),
     };
     await this.#commit(
-      [{ call: ["GET", `${quota}:pacing`], expected: "" }],
+      [["GET", `${quota}:pacing`, ""]],
       [
         ["DEL", `${quota}:pace`],
         ["SET", `${quota}:pacing`, JSON.stringify(state)],

@@ -4,7 +4,7 @@
  */
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import type { Call, Check } from "./commit.ts";
+import type { Call } from "./commit.ts";
 import type { Keys } from "./keys.ts";
 import { Store } from "./store.ts";
 
@@ -70,7 +70,7 @@ export class Notifications<Message extends WaitingMessage = WaitingMessage> exte
     const { notify, notifyQueue } = this.keys;
     const room = Math.max(0, MOST_WAITING - (await this.redis.llen(notifyQueue)));
     const texts = messages.slice(0, room).map((message) => JSON.stringify(message));
-    const isRead = { call: ["GET", notify], expected: before } as const;
+    const isRead = ["GET", notify, before] as const;
     const queued: Call[] = texts.length === 0 ? [] : [["RPUSH", notifyQueue, ...texts]];
     const isWritten = await this.commit([isRead], [["SET", notify, next], ...queued]);
     return isWritten ? messages.length - texts.length : undefined;
@@ -92,19 +92,14 @@ export class Notifications<Message extends WaitingMessage = WaitingMessage> exte
     const isSame = tried["of"] === message.id;
     if (isSame && now < Number(tried["due"])) return undefined;
     const tries = isSame ? Number(tried["tries"]) : 0;
-    const areRead = ["of", "tries", "due"].map((field) => ({
-      call: ["HGET", notifyTry, field] as const,
-      expected: tried[field] ?? "",
-    }));
+    const areRead = ["of", "tries", "due"].map(
+      (field) => ["HGET", notifyTry, field, tried[field] ?? ""] as const,
+    );
     const isTaken = await this.commit(
-      [this.#isHead(head), ...areRead],
+      [["LINDEX", notifyQueue, 0, head], ...areRead],
       [["HSET", notifyTry, "of", message.id, "tries", tries + 1, "due", now + LEASE_MS]],
     );
     return isTaken ? { message, tries } : undefined;
-  }
-
-  #isHead(text: string): Check {
-    return { call: ["LINDEX", this.keys.notifyQueue, 0], expected: text };
   }
 
   /**
@@ -141,7 +136,7 @@ export class Notifications<Message extends WaitingMessage = WaitingMessage> exte
         ["PEXPIRE", notifyTry, Math.ceil(hourMs)],
       );
     }
-    if (!(await this.commit([this.#isHead(head)], calls))) return "gone";
+    if (!(await this.commit([["LINDEX", notifyQueue, 0, head]], calls))) return "gone";
     return failed === undefined ? "sent" : hasTime ? "failed" : "given_up";
   }
 

@@ -152,12 +152,12 @@ export class Outage extends Store {
       const before = breakerOf(text);
       const after = reduce(before, now);
       const next = textOf(after);
-      const isRead = { call: ["HGET", outage, FIELD], expected: text ?? "" } as const;
+      const isRead = ["HGET", outage, FIELD, text ?? ""] as const;
       const calls: Call[] = [
         ["DEL", outage],
         ...(next === "" ? [] : [["HSET", outage, FIELD, next] as const]),
       ];
-      if (next === isRead.expected || (await this.commit([isRead], calls))) {
+      if (next === isRead[3] || (await this.commit([isRead], calls))) {
         this.#seen = after;
         return { before, after };
       }

@@ -146,7 +146,7 @@ export class Reconciliations extends Store {
         const known = isOfLast ? last[kind] : undefined;
         return known === undefined ? [] : [kind, Math.max(0, Number(known) - count)];
       });
-      const isLast = { call: ["HGET", reconciliation, "at"], expected: last["at"] ?? "" } as const;
+      const isLast = ["HGET", reconciliation, "at", last["at"] ?? ""] as const;
       const calls: Call[] = [
         ["HSET", plan.key, "state", state, "done", progress.done, "at", plan.now],
         ["EXPIRE", plan.key, PLAN_KEPT_S],
@@ -186,8 +186,8 @@ export class Reconciliations extends Store {
       if (next) endCalls.push(...this.#showCalls(next[0], JSON.parse(next[1]) as Progress));
     }
     const checks = [
-      { call: ["HGET", key, "state"], expected: state ?? "" },
-      { call: ["HGET", feedingPlan, "plan"], expected: shown ?? "" },
+      ["HGET", key, "state", state ?? ""],
+      ["HGET", feedingPlan, "plan", shown ?? ""],
     ] as const;
     return { key, state, shown, now, endCalls, checks };
   }

@@ -138,10 +138,10 @@ export class RecordStore extends Store {
   checksOf({ crmCode, epoch, markText, rowText, version }: ReadRecord): Check[] {
     const { deadMarks, ledger, staged, warmUp } = this.keys;
     return [
-      { call: ["HGET", staged(crmCode), "version"], expected: version },
-      { call: ["HGET", ledger, crmCode], expected: rowText },
-      { call: ["HGET", deadMarks, deadLetterId(crmCode)], expected: markText },
-      { call: ["HGET", warmUp, "epoch"], expected: epoch === 0 ? "" : String(epoch) },
+      ["HGET", staged(crmCode), "version", version],
+      ["HGET", ledger, crmCode, rowText],
+      ["HGET", deadMarks, deadLetterId(crmCode), markText],
+      ["HGET", warmUp, "epoch", epoch === 0 ? "" : String(epoch)],
     ];
   }
 

@@ -140,7 +140,7 @@ export class Resealing extends Store {
     const text = whole?.[within];
     const sealed = typeof text === "string" ? await this.#sealAgain(text, field) : undefined;
     if (sealed === undefined) return;
-    const isRead = { call: ["HGET", key, field], expected: value } as const;
+    const isRead = ["HGET", key, field, value] as const;
     await this.commit(
       [isRead],
       [["HSET", key, field, JSON.stringify({ ...whole, [within]: sealed })]],

@@ -160,7 +160,7 @@ export class StagedStates extends Store {
       return {
         record,
         outcome: { ...outcome, ...reused },
-        checks: [{ call: ["HGET", keys.deadMarks, ofEvent], expected: eventMark ?? "" }],
+        checks: [["HGET", keys.deadMarks, ofEvent, eventMark ?? ""]],
         calls: [
           ...(eventKey === ""
             ? []

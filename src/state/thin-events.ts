@@ -112,7 +112,7 @@ export class ThinEvents extends Store {
       const isOlder = known !== undefined && order < String(known["order"]);
       if (isOlder && !becomesLive) return false;
       const kept = { ...(isOlder ? known : { order, event }), ...(isLive && { isLive }) };
-      const isRead = { call: ["HGET", thinEvents, field], expected: text ?? "" } as const;
+      const isRead = ["HGET", thinEvents, field, text ?? ""] as const;
       const isWritten = await this.commit(
         [isRead],
         [["HSET", thinEvents, field, JSON.stringify(kept)]],
@@ -150,7 +150,7 @@ export class ThinEvents extends Store {
   async finish(pointer: ThinPointer, taken: TakenThinEvent): Promise<void> {
     const { thinEvents } = this.keys;
     const field = fieldOf(pointer);
-    const isRead = { call: ["HGET", thinEvents, field], expected: taken.raw } as const;
+    const isRead = ["HGET", thinEvents, field, taken.raw] as const;
     await this.commit([isRead], [["HDEL", thinEvents, field]]);
   }
 

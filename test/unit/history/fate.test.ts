@@ -54,12 +54,10 @@ const ROW: LedgerRow = {
 const WAITING: WaitingState = {
   order: "1",
   lane: "live",
-  status: "mapped",
   time: at("10:41:00"),
   heldSince: undefined,
   heldFields: [],
   heldWhy: undefined,
-  isApproved: false,
   tries: 0,
   takenUntil: undefined,
   dueAt: undefined,
