@@ -14,7 +14,7 @@ export async function releaseHeld(
   let released = 0;
   for (const one of found) {
     const act = actOn(one, "held.release", by);
-    if ((await heldTerminations.release(one.crmCode, auditActs.textOf(act))) === undefined)
+    if ((await heldTerminations.release(one.crmCode, await auditActs.callsOf(act))) === undefined)
       continue;
     auditActs.note(act);
     released += 1;
@@ -32,7 +32,7 @@ export async function dropHeld(
   let dropped = 0;
   for (const one of found) {
     const act = actOn(one, "held.drop", by);
-    if (!(await heldTerminations.drop(one.crmCode, auditActs.textOf(act)))) continue;
+    if (!(await heldTerminations.drop(one.crmCode, await auditActs.callsOf(act)))) continue;
     auditActs.note(act);
     dropped += 1;
   }

@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import { hashReading, readOne, reading, type Reading } from "../ops/redis-reading.ts";
+import type { Call } from "./commit.ts";
 import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
@@ -38,9 +39,6 @@ export interface Act {
   /** More that the line says; no values of a person. */
   readonly details?: Readonly<Record<string, unknown>>;
 }
-
-/** An act as it is stored, and whether this process knows of an audit trail. */
-export type ActText = readonly [act: string, isConfigured: "1" | ""];
 
 export interface WaitingAct {
   /** As it is stored. */
@@ -81,17 +79,17 @@ export class AuditActs extends Store {
   /** Call it before the act is done: no act is then without its line. */
   async record(act: Act): Promise<void> {
     this.note(act);
-    const { auditActs, auditHeads } = this.keys;
-    const [text, isConfigured] = this.textOf(act);
-    if (isConfigured === "" && (await this.redis.exists(auditHeads)) === 0) return;
-    await this.write("RPUSH", auditActs, `${await this.time()} ${text}`);
+    const calls = await this.callsOf(act);
+    if (calls.length > 0) await this.writes(calls);
   }
 
-  /** For a write that does an act and keeps it for its line in the same step. */
-  textOf({ act, by, crmCode, event, details }: Act): ActText {
+  /** What keeps an act for its line in the write that does it; nothing if no process has ever had an audit trail. */
+  async callsOf({ act, by, crmCode, event, details }: Act): Promise<Call[]> {
+    const { auditActs, auditHeads } = this.keys;
+    if (!this.#isConfigured && (await this.redis.exists(auditHeads)) === 0) return [];
     // After a crash an act may be written twice: both lines have this id.
-    const line = { act, id: randomUUID(), crmCode, ...details, event, by };
-    return [JSON.stringify(line), this.#isConfigured ? "1" : ""];
+    const line = JSON.stringify({ act, id: randomUUID(), crmCode, ...details, event, by });
+    return [["RPUSH", auditActs, `${await this.time()} ${line}`]];
   }
 
   /** Adds an act to the history of its record. */

@@ -9,10 +9,9 @@ import type { Lane } from "../event/lane.ts";
 import { drop, release } from "../sync/person.ts";
 import { timeOfOrder, VERIFY_AFTER_MS } from "../sync/record.ts";
 import type { HeldWhy } from "../sync/staged-state.ts";
-import type { ActText } from "./audit-acts.ts";
 import type { Call } from "./commit.ts";
 import type { Keys } from "./keys.ts";
-import type { ReadRecord, RecordStore } from "./record-store.ts";
+import type { RecordStore } from "./record-store.ts";
 import { scanSorted } from "./scan.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
 import { openEvents } from "./staged-values.ts";
@@ -40,8 +39,6 @@ const DAMAGED = JSON.stringify({
 
 /** Records read in one round trip. */
 const PAGE = 200;
-
-const NO_ACT: ActText = ["", ""];
 
 export class HeldTerminations extends Store {
   readonly #sealing: Sealing;
@@ -125,32 +122,23 @@ export class HeldTerminations extends Store {
 
   /**
    * Lets a held change be sent.
-   * @param act gets its line in the audit trail if it is done: another operator may be faster.
+   * @param act keeps the act for the audit trail if it is done: another operator may be faster.
    * @returns its lane; undefined when it is not held any more.
    */
-  release(crmCode: string, act: ActText = NO_ACT): Promise<Lane | undefined> {
-    return this.#store.change(crmCode, [["EXISTS", this.keys.auditHeads]], (read) => {
+  release(crmCode: string, act: readonly Call[] = []): Promise<Lane | undefined> {
+    return this.#store.change(crmCode, [], (read) => {
       const record = release(read, read);
       const lane = record?.staged?.lane;
-      const told = lane && [
-        ...this.#actCalls(act, read),
-        ["PUBLISH", this.keys.jobsAdded, lane] as const,
-      ];
+      const told = lane && [...act, ["PUBLISH", this.keys.jobsAdded, lane] as const];
       return { record, outcome: lane, calls: told };
     });
   }
 
   /** @param act as for `release`. @returns false when it is not held any more. */
-  drop(crmCode: string, act: ActText = NO_ACT): Promise<boolean> {
-    return this.#store.change(crmCode, [["EXISTS", this.keys.auditHeads]], (read) => {
+  drop(crmCode: string, act: readonly Call[] = []): Promise<boolean> {
+    return this.#store.change(crmCode, [], (read) => {
       const record = drop(read, { ...read, verifyMs: this.#verifyMs });
-      return { record, outcome: record !== undefined, calls: record && this.#actCalls(act, read) };
+      return { record, outcome: record !== undefined, calls: record && act };
     });
-  }
-
-  /** Keeps the act until a process has written its line, if any process has ever written an audit trail. */
-  #actCalls([line, isConfigured]: ActText, { more, now }: ReadRecord): Call[] {
-    if (line === "" || (isConfigured !== "1" && more[0] !== 1)) return [];
-    return [["RPUSH", this.keys.auditActs, `${now} ${line}`]];
   }
 }
