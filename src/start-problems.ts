@@ -12,7 +12,6 @@ export async function startProblems(
 ): Promise<readonly string[]> {
   return [
     ...(roles.has("sync") ? await crmProblems(config) : []),
-    ...(roles.has("intake") && config.PULL_FROM !== undefined ? await pullProblemsOf(config) : []),
     ...(roles.has("http") ? authenticationProblems(config) : []),
   ];
 }
@@ -36,11 +35,6 @@ async function crmProblems(config: Config): Promise<string[]> {
     if (!(error instanceof UserError)) throw error;
     return [`RECONCILE_FROM: ${error.message}`];
   }
-}
-
-async function pullProblemsOf(config: Config): Promise<string[]> {
-  const { pullProblems } = await import("./pull/pulled-crms.ts");
-  return pullProblems(config);
 }
 
 export interface Mistyped {

@@ -3,13 +3,12 @@
  * CRM at a time.
  */
 import { randomUUID } from "node:crypto";
-import { proxyOf, pullEveryMs, settingOf } from "../src/config.ts";
+import { proxyOf, pullEveryMs } from "../src/config.ts";
 import { createCrmApi, type CrmApi } from "../src/crm/api-client.ts";
-import type { CrmSource } from "../src/crm/connector.ts";
 import { politeApi } from "../src/crm/polite-api.ts";
 import type { Part } from "../src/ops/shutdown.ts";
 import { PullFailed, pullObject, type ObjectToPull } from "../src/pull/pull-object.ts";
-import { pulledCrms } from "../src/pull/pulled-crms.ts";
+import { pulledCrms, settingFor, type PulledCrm } from "../src/pull/pulled-crms.ts";
 import { MemoryGate } from "../src/state/redis-health.ts";
 import { RENEW_PULL_MS, type PullState } from "../src/state/pulls.ts";
 import { startPolling } from "./poll.ts";
@@ -28,15 +27,16 @@ const ENOUGH_EVENTS = 5000;
 const END_PULLS_MS = 60_000;
 
 export function startPulling(runtime: Runtime): Part | undefined {
-  const { config, pulls, rarely } = runtime;
+  const { config, mapping, pulls, rarely } = runtime;
   setTimeout(() => void endPulls(runtime).catch(() => {}), END_PULLS_MS).unref();
-  const crms = pulledCrms(config);
+  const crms = pulledCrms(config, mapping);
   if (crms.length === 0) return undefined;
   const stop = new AbortController();
   const api = createCrmApi({
     timeoutMs: TIMEOUT_MS,
     maxBytes: MAX_BYTES,
     signal: stop.signal,
+    wrapsLists: true,
     proxy: proxyOf(config),
   });
   const owner = randomUUID();
@@ -90,7 +90,7 @@ async function isDue({ clock, pulls }: Runtime, crm: string): Promise<boolean> {
 async function pullCrm(
   runtime: Runtime,
   api: CrmApi,
-  crm: CrmSource,
+  crm: PulledCrm,
   signal: AbortSignal,
 ): Promise<void> {
   const { clock, config, log, mapping, pulls, rarely } = runtime;
@@ -148,22 +148,20 @@ const NO_OBJECT = {
 async function objectToPull(
   runtime: Runtime,
   api: CrmApi,
-  { lister, name: crm, puller, reader }: CrmSource,
+  { lister, name: crm, puller, reader }: PulledCrm,
   object: string,
   { signal, until }: { readonly signal: AbortSignal; readonly until: number },
   keep: ObjectToPull["keep"],
 ): Promise<ObjectToPull> {
   const { clock, config, inbox, keyring, mapping, pulls, redis } = runtime;
-  if (puller === undefined) throw new Error(`${crm} has no puller`);
   const memory = new MemoryGate(redis);
-  const setting = (name: string) => settingOf(config, name)?.() ?? "";
   return {
     crm,
     object,
     puller,
     lister,
     reader,
-    api: politeApi(api, { pauseMs: lister.pauseMs, setting, signal }),
+    api: politeApi(api, { pauseMs: lister.pauseMs, setting: settingFor(config), signal }),
     fields: mapping.reads,
     contentOf: await keyring.contentHash(),
     isThin: false,

@@ -11,6 +11,7 @@ import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
 import { VERSION } from "../ops/version.ts";
 import { templateOf } from "../service/client.ts";
 import type { ServiceAddress } from "../service/open-service.ts";
+import { pullProblems } from "../pull/pulled-crms.ts";
 import { ROLES, type Role } from "../state/heartbeats.ts";
 import { startDaemon } from "../../workers/main.ts";
 import { oneOf } from "./choice.ts";
@@ -57,6 +58,7 @@ async function start(options: StartOptions): Promise<void> {
   const mapping = await loadMapping(config.MAPPING);
   // Without this check only the senders would notice a missing secret, by a 401 for each request.
   if (roles.has("http")) refuse(webhookProblems(mapping.webhooks, config));
+  if (roles.has("intake")) refuse(pullProblems(config, mapping));
   let tracing = NO_TRACING;
   const log = createLog(config.LOG_LEVEL, {
     ...(isForPeople(config, process.stderr) && { destination: await textDestination() }),

@@ -4,14 +4,15 @@ import { settingOf, type Config } from "../config.ts";
 import { CONNECTORS } from "../crm/connectors.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
 import { MappingError, type Mapping } from "../mapping/mapping.ts";
+import { pullProblems } from "../pull/pulled-crms.ts";
 import type { Stores } from "../status/stores.ts";
-import { ok, type Check } from "./check.ts";
+import { fail, ok, type Check } from "./check.ts";
 
 /** @param acceptTypes the types of fields as they are now are right. */
 export async function checkCrms(stores: Stores, acceptTypes: boolean): Promise<Check[]> {
   const { config, crmChecks } = stores;
   const unchecked = withoutApi(config);
-  if (checkableCrms(config).length === 0) return unchecked;
+  if (checkableCrms(config).length === 0 && config.PULL_FROM === undefined) return unchecked;
   let mapping: Mapping | undefined;
   try {
     mapping = await loadMapping(config.MAPPING);
@@ -20,7 +21,10 @@ export async function checkCrms(stores: Stores, acceptTypes: boolean): Promise<C
     const lines = Object.entries(checks).flatMap(([crm, { lines }]) =>
       lines.map(({ what, ...line }) => ({ name: `${crm}, ${what}`, ...line })),
     );
-    return [...lines, ...unchecked];
+    const pulls = pullProblems(config, mapping).map((says) =>
+      fail("pulling", says, "Correct PULL_FROM or what it needs, and restart."),
+    );
+    return [...lines, ...unchecked, ...pulls];
   } catch (error) {
     // Another check tells of a mapping that cannot be used.
     if (error instanceof MappingError) return unchecked;

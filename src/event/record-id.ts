@@ -56,11 +56,11 @@ export const codeProblem = (crmCode: string): string | undefined =>
 const GUID = /^\{?([\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12})\}?$/i;
 
 /** The first characters of ids, for each standard object of Salesforce. Ids of custom objects begin with `a`. */
-const SALESFORCE: Readonly<Record<string, RegExp>> = {
-  account: /^001/,
-  contact: /^003/,
-  lead: /^00Q/,
-};
+const SALESFORCE: ReadonlyMap<string, RegExp> = new Map([
+  ["account", /^001/],
+  ["contact", /^003/],
+  ["lead", /^00Q/],
+]);
 const CUSTOM = /^a[\dA-Za-z]{2}/;
 
 /** The subject with its id in the one form: another form would be a second relation. */
@@ -74,6 +74,6 @@ export function canonicalSubject(subject: string): string {
 function canonicalId(object: string, id: string): string {
   const [, guid] = GUID.exec(id) ?? [];
   if (guid !== undefined) return guid.toLowerCase();
-  const begins = SALESFORCE[object] ?? (object.endsWith("__c") ? CUSTOM : undefined);
+  const begins = SALESFORCE.get(object) ?? (object.endsWith("__c") ? CUSTOM : undefined);
   return begins?.test(id) === true && isRecordId(id) && /[A-Za-z]/.test(id) ? wholeId(id) : id;
 }

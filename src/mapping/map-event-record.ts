@@ -40,7 +40,10 @@ export async function mapEventRecord(
 ): Promise<MappingResult> {
   const { changed = {}, ...own } = options;
   const made = await mapping.map(context, record, lists, own);
-  const mapped = withLeftOut(withChanged(made, changed[context.object.toLowerCase()]));
+  const object = context.object.toLowerCase();
+  const mapped = withLeftOut(
+    withChanged(made, Object.hasOwn(changed, object) ? changed[object] : []),
+  );
   const hasNoKey = mapped.kind === "unmappable" && mapped.crmCode === undefined;
   if (!hasNoKey || record === undefined || context.type !== "crm.record.deleted") return mapped;
   const withoutRecord = await mapping.map(context, undefined, lists, own);

@@ -1,22 +1,49 @@
-/** The CRMs that are asked for changes. */
+/** The CRMs that are asked for changes: those with a connector, and those of the mapping's section `pull`. */
 import { settingOf, type Config } from "../config.ts";
-import type { CrmSource } from "../crm/connector.ts";
 import { CONNECTORS, CRMS } from "../crm/connectors.ts";
+import type { CrmSource } from "../crm/connector.ts";
+import { pullersOf } from "../crm/rest-changes.ts";
+import type { Mapping } from "../mapping/mapping.ts";
 
-export const pulledCrms = ({ PULL_FROM = [] }: Pick<Config, "PULL_FROM">): CrmSource[] =>
-  CRMS.filter(({ name, puller }) => puller !== undefined && PULL_FROM.includes(name));
+export type PulledCrm = Pick<CrmSource, "name" | "lister" | "reader"> &
+  Required<Pick<CrmSource, "puller">>;
+
+type Pulls = Pick<Mapping, "pulls">;
+
+function known(mapping: Pulls): PulledCrm[] {
+  const own = CRMS.flatMap(({ puller, ...crm }) =>
+    puller === undefined ? [] : [{ ...crm, puller }],
+  );
+  return [...own, ...[...pullersOf(mapping)].map(([name, rest]) => ({ name, ...rest }))];
+}
+
+export const pulledCrms = (
+  { PULL_FROM = [] }: Pick<Config, "PULL_FROM">,
+  mapping: Pulls,
+): PulledCrm[] => known(mapping).filter(({ name }) => PULL_FROM.includes(name));
 
 /** Why PULL_FROM cannot be carried out; a sentence each. */
-export function pullProblems(config: Config): string[] {
-  const known = CRMS.filter(({ puller }) => puller !== undefined);
-  return (config.PULL_FROM ?? []).flatMap((crm) => {
-    const found = known.find(({ name }) => name === crm);
+export function pullProblems(config: Config, mapping: Mapping): string[] {
+  const wanted = config.PULL_FROM ?? [];
+  if (wanted.length > 0 && (mapping.objects.length === 0 || mapping.reads.size === 0)) {
+    return [
+      `PULL_FROM: the mapping ${mapping.name} does not name the objects of the CRM and their fields: set MAPPING, for instance to the preset ${wanted[0]}`,
+    ];
+  }
+  const all = known(mapping);
+  return wanted.flatMap((crm) => {
+    const found = all.find(({ name }) => name === crm);
     if (found === undefined) {
-      return [
-        `PULL_FROM: ${crm} cannot be pulled; these can: ${known.map(({ name }) => name).join(", ")}`,
-      ];
+      const names = all.map(({ name }) => name).join(", ");
+      return [`PULL_FROM: ${crm} cannot be pulled; these can: ${names}`];
     }
-    const missing = found.lister.needs.filter((name) => settingOf(config, name) === undefined);
+    const problems: string[] = [];
+    const isOwn = CRMS.some(({ name }) => name === crm);
+    const missing = found.lister.needs.filter(
+      (name) =>
+        (isOwn ? settingOf(config, name) : config.namedSecret(name, problems)) === undefined,
+    );
+    if (problems.length > 0) return problems.map((problem) => `PULL_FROM: ${problem}`);
     return missing.length === 0
       ? []
       : [
@@ -24,6 +51,12 @@ export function pullProblems(config: Config): string[] {
         ];
   });
 }
+
+/** The value of a variable that a CRM needs. */
+export const settingFor =
+  (config: Config) =>
+  (name: string): string =>
+    settingOf(config, name)?.() ?? config.namedSecret(name)?.value() ?? "";
 
 /** Whether its webhooks come here, so that a pull shows which ones did not. */
 export const hasWebhooks = (config: Config, crm: string): boolean => {

@@ -2,8 +2,8 @@
 import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { redisWrite } from "../ops/redis-script.ts";
-import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
+import { Store } from "./store.ts";
 
 /** After this long without a sign of its process, another one may pull, ms. */
 const LEASE_MS = 15_000;
@@ -45,24 +45,14 @@ export interface PullState {
 
 export type PullStates = Readonly<Record<string, PullState>>;
 
-export class Pulls {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
-  readonly #write: ReturnType<typeof redisWrite>;
-
-  constructor(redis: Redis, keys: Keys) {
-    this.#redis = redis;
-    this.#keys = keys;
-    this.#write = redisWrite(redis);
-  }
-
+export class Pulls extends Store {
   leaseOf(crm: string): Lease {
-    return new Lease(this.#redis, this.#keys.pullOwner(crm), LEASE_MS);
+    return new Lease(this.redis, this.keys.pullOwner(crm), LEASE_MS);
   }
 
   /** By the name of the CRM. */
   states(): Reading<PullStates> {
-    return reading(["hgetall", this.#keys.pulls], (fields: Record<string, string>) =>
+    return reading(["hgetall", this.keys.pulls], (fields: Record<string, string>) =>
       Object.fromEntries(
         Object.entries(fields).map(([crm, text]) => [crm, JSON.parse(text) as PullState]),
       ),
@@ -70,22 +60,22 @@ export class Pulls {
   }
 
   async state(crm: string): Promise<PullState | undefined> {
-    return (await readOne(this.#redis, this.states()))[crm];
+    return (await readOne(this.redis, this.states()))[crm];
   }
 
   async keep(crm: string, state: PullState): Promise<void> {
-    await this.#write("HSET", this.#keys.pulls, crm, JSON.stringify(state));
+    await this.write("HSET", this.keys.pulls, crm, JSON.stringify(state));
   }
 
   /** Forgets the CRMs that are not pulled any more. */
   async keepOnly(crms: readonly string[]): Promise<void> {
-    const known = Object.keys(await readOne(this.#redis, this.states()));
+    const known = Object.keys(await readOne(this.redis, this.states()));
     const gone = known.filter((crm) => !crms.includes(crm));
-    if (gone.length > 0) await this.#redis.hdel(this.#keys.pulls, ...gone);
+    if (gone.length > 0) await this.redis.hdel(this.keys.pulls, ...gone);
   }
 
   idsOf(crm: string, object: string): PulledIds {
-    return new PulledIds(this.#redis, this.#keys.pulledIds(crm, object));
+    return new PulledIds(this.redis, this.keys.pulledIds(crm, object));
   }
 }
 

@@ -89,3 +89,7 @@ test.each([
   expect(canonicalSubject(subject)).toBe(form);
   expect(canonicalSubject(form)).toBe(form);
 });
+
+test.each(["constructor", "__proto__", "toString"])("an object may be called %s", (object) => {
+  expect(canonicalSubject(`${object}/003Qk00000AbC12`)).toBe(`${object}/003Qk00000AbC12`);
+});
