@@ -1,4 +1,5 @@
 /** Checks a mapping file beyond its structure, before the first record is mapped. */
+import { isDeepStrictEqual } from "node:util";
 import { isCountryCode } from "../service-spec/iso-codes.ts";
 import type { Variant } from "../service-spec/business-relation.ts";
 import { checkKeptFields } from "./check-kept-fields.ts";
@@ -44,6 +45,7 @@ export function checkMappingFile(file: MappingFile): Mistake[] {
       }
     }
     mistakes.push(...checkObject(rule, path, file), ...checkLeaving(rule, path, file));
+    mistakes.push(...checkRelations(rule, path, file));
   }
   const objects = [...new Set(file.objects.flatMap(({ object }) => object))];
   mistakes.push(
@@ -69,6 +71,37 @@ function checkLeaving(rule: ObjectRule, path: Path, file: MappingFile): Mistake[
   const message =
     "terminate needs the same `crmCode` in all rules of the object: it names the relation of a record that no rule applies to";
   return differs ? [{ path: at, message }] : [];
+}
+
+/** A record is read before it is known which rule of its object applies: all of them share the relations. */
+function checkRelations(rule: ObjectRule, path: Path, file: MappingFile): Mistake[] {
+  const objects = objectsOf(rule);
+  return Object.entries(rule.with ?? {}).flatMap(([name, relation]) => {
+    const { by, many, object, of } = relation;
+    const differs = file.objects.some((other) => {
+      const same = other.with?.[name];
+      const isShared = [...objectsOf(other)].some((one) => objects.has(one));
+      return isShared && same !== undefined && !isDeepStrictEqual(same, relation);
+    });
+    const isIgnored = file.ignore?.some((one) => one.toLowerCase() === object.toLowerCase());
+    const messages = [
+      differs &&
+        "all rules of the object must say the same of it: it is read before a rule is chosen",
+      by !== undefined && many === true && "`by` leads to one record: remove `many`",
+      by !== undefined &&
+        typeof of === "string" &&
+        "`by` and the field in `of` are two ways to find it: remove one of them; for changes of what `by` finds write `of: true`",
+      of !== undefined &&
+        objects.size > 1 &&
+        `\`of\` needs one object, and this rule is for ${[...objects].join(", ")}: write a rule for each`,
+      of !== undefined &&
+        isIgnored === true &&
+        `${object} is also listed under \`ignore\`: remove it there, or its changes change nothing here`,
+    ];
+    return messages
+      .filter((message) => message !== false)
+      .map((message) => ({ path: [...path, "with", name], message }));
+  });
 }
 
 function checkObject(rule: ObjectRule, path: Path, file: MappingFile): Mistake[] {

@@ -80,6 +80,7 @@ function correct(root: unknown, path: Path): boolean {
   if (path.length < 3) return false;
   if (typeof key === "number") return correct(root, parent);
   if (path.length === 3) return replace(block, key, STAND_INS[String(key)]);
+  if (path[2] === "with") return replace(at(root, path.slice(0, 3)), path[3], undefined);
   const isWholeField = path.length === 4 || key === "from" || key === "value";
   return isWholeField
     ? replace(at(root, path.slice(0, 3)), path[3], "x")

@@ -5,11 +5,13 @@ import { finderOf } from "./fold.ts";
 import { keepOf } from "./keeps-of-mapping.ts";
 import {
   objectsOf,
+  relationsOfFile,
   ruleOfField,
   type FieldRule,
   type MappingFile,
   type ObjectRule,
 } from "./mapping-file.ts";
+import type { Relation } from "../sync/mapped.ts";
 import type { FieldSources } from "./mapping.ts";
 import { fingerprintOf } from "./whens.ts";
 import type { Scalar, Wanted } from "./normalise/normalise.ts";
@@ -36,6 +38,8 @@ export interface CompiledRule {
   readonly when: Expression | undefined;
   readonly onLeave: "keep" | "terminate";
   readonly crmCode: Expression;
+  /** Names under which its related records stand in the record. */
+  readonly related: readonly string[];
   /** `type` comes first, because it decides which fields exist; telephone numbers come last. */
   readonly fields: readonly CompiledField[];
 }
@@ -45,6 +49,7 @@ export interface CompiledMapping {
   readonly rules: readonly CompiledRule[];
   /** Names of the record's fields that the expressions read. */
   readonly names: ReadonlySet<string>;
+  readonly relations: readonly Relation[];
   readonly sources: readonly FieldSources[];
   /** By object, in lower case: what histories say of the `when` of its rules. */
   readonly whens: ReadonlyMap<string, string>;
@@ -60,7 +65,11 @@ export function compileMapping(file: MappingFile): CompiledMapping {
   const rules = file.objects.map((rule) => compileRule(rule, file, compile));
   const ignore = new Set((file.ignore ?? []).map((object) => object.toLowerCase()));
   const sources = rules.flatMap(sourcesOf);
-  return { ignore, rules, names, sources, whens: whensByObject(file) };
+  const relations = relationsOfFile(file);
+  for (const { by = "", of = "" } of relations) {
+    for (const name of [...by.split("."), ...of.split(".")]) if (name !== "") names.add(name);
+  }
+  return { ignore, rules, names, relations, sources, whens: whensByObject(file) };
 }
 
 function sourcesOf({ crmCode, fields, objects, when }: CompiledRule): FieldSources[] {
@@ -103,6 +112,7 @@ function compileRule(
     when: rule.when === undefined ? undefined : compile(rule.when),
     onLeave: rule.onLeave ?? "keep",
     crmCode: compile(rule.crmCode, true),
+    related: Object.keys(rule.with ?? {}),
     fields,
   };
 }

@@ -4,6 +4,7 @@
  */
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { NO_KEEPS, type Keeps } from "../sync/keeps.ts";
+import type { Relation } from "../sync/mapped.ts";
 import { MapThread, type Task } from "./map-thread.ts";
 import {
   MappingError,
@@ -40,6 +41,7 @@ export class IsolatedMapping implements Mapping {
   objects: readonly string[] = [];
   reads: ReadonlySet<string> = new Set();
   sources: readonly FieldSources[] = [];
+  relations: readonly Relation[] = [];
   keeps: Keeps = NO_KEEPS;
   whens: readonly WhenRule[] = [];
   webhooks: readonly MappingWebhook[] = [];
@@ -137,7 +139,17 @@ export class IsolatedMapping implements Mapping {
       });
       if (this.#closed) return await thread.close(new Error("the mapping is closed"));
       this.#threads.add(thread);
-      const { keeps, objects, reads, pulls, sources = [], text, webhooks, whens } = thread.ready;
+      const {
+        keeps,
+        objects,
+        reads,
+        pulls,
+        relations,
+        sources = [],
+        text,
+        webhooks,
+        whens,
+      } = thread.ready;
       this.#text = text;
       this.keeps = keeps;
       this.whens = whens;
@@ -145,6 +157,7 @@ export class IsolatedMapping implements Mapping {
       this.reads = new Set(reads);
       this.sources = sources;
       this.pulls = pulls;
+      this.relations = relations;
       this.webhooks = webhooks.map((about) => ({
         ...about,
         translate: (content) => this.#translate(about, content),

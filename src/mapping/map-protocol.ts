@@ -1,6 +1,7 @@
 /** Messages between the daemon and the thread in which mappings run. */
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { Keeps } from "../sync/keeps.ts";
+import type { Relation } from "../sync/mapped.ts";
 import { FIELD_NAMES } from "./fields.ts";
 import type {
   CrmRecord,
@@ -56,6 +57,7 @@ export type MapWorkerMessage =
       readonly objects: readonly string[];
       readonly reads: readonly string[];
       readonly sources: readonly FieldSources[] | undefined;
+      readonly relations: readonly Relation[];
       readonly keeps: Keeps;
       readonly whens: readonly WhenRule[];
       readonly webhooks: readonly WebhookAbout[];

@@ -21,12 +21,14 @@ export async function mapRecord(
   watch: Watch = () => {},
 ): Promise<MappingResult> {
   const record = given && (withoutNulls(given) as CrmRecord);
-  const absentRead =
-    given !== undefined && record !== undefined && event.partial === true
-      ? watchAbsent(given, record, mapping.names)
-      : undefined;
   const object = event.object.toLowerCase();
   const rules = mapping.rules.filter((rule) => rule.objects.has(object));
+  const related = new Set(rules.flatMap((rule) => rule.related));
+  const mayLack = event.partial === true || related.size > 0;
+  const absentRead =
+    given !== undefined && record !== undefined && mayLack
+      ? watchAbsent(given, record, { names: event.partial ? mapping.names : [], related })
+      : undefined;
   const [first] = rules;
   if (first === undefined) {
     if (mapping.ignore.has(object)) return { kind: "ignored", reason: "object" };

@@ -7,6 +7,7 @@ import { pathToFileURL } from "node:url";
 import { parentPort, workerData } from "node:worker_threads";
 import { NO_LISTS, type TenantLists } from "../service-spec/tenant-lists.ts";
 import type { Keeps } from "../sync/keeps.ts";
+import type { Relation } from "../sync/mapped.ts";
 import { compileMapping } from "./compile-mapping.ts";
 import { keepsOfFile, keepsOfModule, type KeepingModule } from "./keeps-of-mapping.ts";
 import {
@@ -38,6 +39,7 @@ interface Loaded {
   readonly objects: readonly string[];
   readonly reads: readonly string[];
   readonly sources: readonly FieldSources[] | undefined;
+  readonly relations: readonly Relation[];
   readonly keeps: Keeps;
   readonly whens: readonly WhenRule[];
   readonly webhooks: ReadonlyMap<string, CompiledWebhook>;
@@ -66,6 +68,7 @@ async function load({ file, text: known }: MapWorkerData): Promise<Loaded> {
       objects: [],
       reads,
       sources: undefined,
+      relations: [],
       keeps: keepsOfModule(module, file),
       whens: [],
       webhooks: new Map(),
@@ -83,6 +86,7 @@ async function load({ file, text: known }: MapWorkerData): Promise<Loaded> {
     objects,
     reads: [...compiled.names],
     sources: compiled.sources,
+    relations: compiled.relations,
     keeps: keepsOfFile(parsed),
     whens: whensIn(parsed, text),
     webhooks: compileWebhooks(parsed),

@@ -1,5 +1,6 @@
 /** The structure of a mapping file: the zod schema, and the JSON Schema for editors. */
 import { z } from "zod";
+import type { Relation } from "../sync/mapped.ts";
 import { summaryOf } from "./describe-field.ts";
 import { FIELD_NAMES, FORMS } from "./fields.ts";
 import { pullRules } from "./pull/rule.ts";
@@ -74,6 +75,22 @@ const fieldRule = z.strictObject({
 
 const field = z.union([expression, fieldRule]).meta({ id: "field" });
 
+const relation = z.strictObject({
+  object: z.string().min(1).describe("The CRM's name of the related object."),
+  many: z.boolean().optional().describe("If true, it is a list of records; otherwise one record."),
+  by: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("The field of this record that holds the id of the related one."),
+  of: z
+    .union([z.string().min(1), z.literal(true)])
+    .optional()
+    .describe(
+      "The field of the related record that holds the id of this one; true, if `by` or an association of HubSpot leads to it. A change of the related record is then a change of this one.",
+    ),
+});
+
 const objectRule = z.strictObject({
   object: z
     .union([z.string().min(1), z.array(z.string().min(1)).min(1)])
@@ -95,6 +112,17 @@ const objectRule = z.strictObject({
     .optional()
     .describe(
       "If true, `mapping check` accepts a crmCode that cannot be made for a deletion without its record.",
+    ),
+  with: z
+    .record(
+      z.string().regex(/^[A-Za-z_]\w*$/, {
+        error: "must be a name of letters, digits and _, as expressions write it",
+      }),
+      relation,
+    )
+    .optional()
+    .describe(
+      "Related records that crmsync reads together with this one, each under the name that it gets in the record.",
     ),
   fields: z
     .strictObject(
@@ -132,11 +160,12 @@ export const mappingFile = z.strictObject({
     ),
 });
 
-/** The keys that are allowed at the top, in a rule and in a field. */
+/** The keys that are allowed at the top, in a rule, in a field and in a relation. */
 export const KEYS = {
   top: Object.keys(mappingFile.shape),
   rule: Object.keys(objectRule.shape),
   field: Object.keys(fieldRule.shape),
+  relation: Object.keys(relation.shape),
 } as const;
 
 export type MappingFile = z.output<typeof mappingFile>;
@@ -146,6 +175,19 @@ export type FieldRule = z.output<typeof fieldRule>;
 /** The objects that a rule applies to, in lower case. */
 export const objectsOf = ({ object }: ObjectRule): ReadonlySet<string> =>
   new Set([object].flat().map((name) => name.toLowerCase()));
+
+export const relationsOfFile = ({ objects }: MappingFile): Relation[] =>
+  objects.flatMap((rule) =>
+    Object.entries(rule.with ?? {}).map(([name, { by, many = false, object, of }]) => ({
+      owners: [rule.object].flat(),
+      name,
+      object,
+      many,
+      by,
+      of: of === true ? undefined : of,
+      isPart: of !== undefined,
+    })),
+  );
 
 /** A field's rule, written in full. */
 export const ruleOfField = (rule: string | FieldRule): FieldRule =>

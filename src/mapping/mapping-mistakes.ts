@@ -114,6 +114,7 @@ function allowedAt(path: Path): string {
   if (path.includes("table") || path[0] === "tables") {
     return "must be a text, true, false or null; put a number in quotes";
   }
+  if (path[2] === "with") return "must be the name of a field, or true";
   if (last === "value" || last === "default") return "must be a text, a number, true or false";
   return "must be an expression, or a block with `from` or `value` (a constant: { value: … })";
 }
@@ -144,6 +145,8 @@ const keysAt = (parent: Path): readonly string[] =>
     ? (PULL_KEYS[String(parent[2] ?? "pull")] ?? [])
     : parent.length === 0
       ? KEYS.top
+      : parent[2] === "with"
+        ? KEYS.relation
       : parent.includes("fields")
         ? KEYS.field
         : KEYS.rule;

@@ -1,5 +1,5 @@
 import type { Keeps } from "../sync/keeps.ts";
-import type { Mapped } from "../sync/mapped.ts";
+import type { Mapped, Relation } from "../sync/mapped.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { FieldPath } from "./expression-tree.ts";
 import type { CrmRecord, EventContext } from "./map-module.ts";
@@ -76,6 +76,8 @@ export interface Mapping {
   readonly reads: ReadonlySet<string>;
   /** Absent when it does not know. */
   readonly sources?: readonly FieldSources[];
+  /** What is read together with its records; absent: nothing. */
+  readonly relations?: readonly Relation[];
   /** Fields that others maintain at the service. */
   readonly keeps: Keeps;
   /** The `when` of each rule that has one, in the order of the file. */

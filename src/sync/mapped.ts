@@ -10,6 +10,23 @@ export const IGNORE_REASONS = {
 } as const;
 export type IgnoreReason = keyof typeof IGNORE_REASONS;
 
+/** Another object of the CRM that belongs to a record (`with` in a mapping file). */
+export interface Relation {
+  /** The CRM's objects to which it belongs, as the mapping file writes them. */
+  readonly owners: readonly string[];
+  /** The name under which it stands in the record. */
+  readonly name: string;
+  readonly object: string;
+  /** A list of records, instead of one. */
+  readonly many: boolean;
+  /** Path of the owner's field that holds the related record's id. */
+  readonly by: string | undefined;
+  /** Path of the related record's field that holds the owner's id. */
+  readonly of: string | undefined;
+  /** A change of the related record is a change of its owner. */
+  readonly isPart: boolean;
+}
+
 /** What a mapping makes of one record of an event. */
 export type Mapped =
   | {
