@@ -6,6 +6,7 @@ import type { CrmSource } from "./crm/connector.ts";
 import { CONNECTORS, CRMS } from "./crm/connectors.ts";
 import { checkCrm, type CheckApi, type CrmLine, type CrmReport } from "./crm/crm-check.ts";
 import type { Mapping } from "./mapping/mapping.ts";
+import { relationsOf } from "./sync/mapped.ts";
 import type { CrmCheck, CrmChecks, CrmChecksByName } from "./state/crm-checks.ts";
 import { digestOf } from "./state/digest.ts";
 import type { RedisClock } from "./state/redis-clock.ts";
@@ -133,13 +134,16 @@ function clockLine({ aheadMs, uncertainMs }: { aheadMs: number; uncertainMs: num
   return { what: "clock", result: "warn", says, remedy };
 }
 
-const needsOf = ({ objects, sources = [] }: Mapping) =>
+/** Without what is read of related records: those are other objects. */
+const needsOf = ({ objects, relations, sources = [] }: Mapping) =>
   objects.map((name) => {
     const ofIt = sources.filter((one) => one.objects.includes(name.toLowerCase()));
     const read = ofIt.flatMap(({ field: by, sources: each }) =>
       each.flat().map((path) => ({ path, by })),
     );
-    return { name, uses: read.filter(({ path }) => path.length > 0) };
+    const related = new Set([...relationsOf(relations, name)].map((relation) => relation.name));
+    const isOwn = ([first]: readonly string[]) => first !== undefined && !related.has(first);
+    return { name, uses: read.filter(({ path }) => isOwn(path)) };
   });
 
 /** Tells one set of needs from another. */

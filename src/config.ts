@@ -165,6 +165,8 @@ const variables = {
   EMPTY_LIMIT: limit(20),
   SERVICE_TIMEOUT_MS: whole(100, 30_000, 600_000),
   SYNC_CONCURRENCY: whole(1, 10, 100),
+  /** How long the fetch of a record waits for further changes of what belongs to it. */
+  RELATED_WAIT_MS: whole(0, 60_000, 3_600_000),
   RETRY_BASE_MS: whole(1, 1000, 3_600_000),
   RETRY_MAX_HOURS: z
     .string()

@@ -11,7 +11,7 @@ import type { FingerprintOf } from "../src/sync/fingerprint.ts";
 import type { Keeps } from "../src/sync/keeps.ts";
 import type { Mapped } from "../src/sync/mapped.ts";
 import { adoptKeptFields } from "./kept-fields.ts";
-import { requestFetch } from "./request-fetch.ts";
+import { requestFetch, requestOwners } from "./request-fetch.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** Records may hold fields of any name; those unknown to the service share this label. */
@@ -36,6 +36,7 @@ export function openPorts(runtime: Runtime): IntakePorts {
     objects: () => mapping.objects,
     withOwnIds,
     fetch: (event, crm, order) => requestFetch(runtime, event, crm, order),
+    requestOwners: (event, order) => requestOwners(runtime, event, order),
     lists: () => tenantLists.known(),
     askListsAgain: () => tenantLists.askAgain(clock.now()),
     codeOf: (subject) => staged.codeOf(subject),

@@ -6,7 +6,9 @@ import type { Job } from "bullmq";
 import { proxyOf, settingOf } from "../src/config.ts";
 import { createCrmApi, type CrmApi } from "../src/crm/api-client.ts";
 import { CRMS } from "../src/crm/connectors.ts";
-import type { FetchedRecord } from "../src/crm/record-reader.ts";
+import type { FetchedRecord, NotRead, RecordReader } from "../src/crm/record-reader.ts";
+import { ownersOf, withRelated } from "../src/crm/related.ts";
+import type { RelatedApi } from "../src/crm/relation-reader.ts";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import type { Part } from "../src/ops/shutdown.ts";
 import {
@@ -16,8 +18,16 @@ import {
   type TakenThinEvent,
   type ThinPointer,
 } from "../src/state/thin-events.ts";
+import { needsRelated, partsOf } from "../src/sync/mapped.ts";
 import { notedEvent } from "../src/sync/noted.ts";
-import { confirmedDeletion, isDeletion, isOlder, timeOf, wholeEvent } from "./fetched-event.ts";
+import {
+  confirmedDeletion,
+  isDeletion,
+  isOlder,
+  ownersEvent,
+  timeOf,
+  wholeEvent,
+} from "./fetched-event.ts";
 import { openQueueWorker } from "./queue-worker.ts";
 import { rejectThinEvent } from "./reject-event.ts";
 import { canFetch, missingSettings, readerOf } from "./request-fetch.ts";
@@ -46,6 +56,18 @@ const OLDER_TRIES = 3;
 
 const DAMAGED_RULE =
   "was not fetched: somebody has changed its event in Redis; a redrive fetches the record";
+
+const MISSING_OWNER_RULE =
+  "was not fetched: the CRM has no record of this id, or does not show it, although a record that belongs to it has changed; a redrive fetches it";
+
+/** Parts of an object whose owners are asked for together, at least, if so many wait. */
+const MOST_PARTS = 200;
+
+/** The pause before the parts that are left, ms. */
+const NEXT_PARTS_MS = 1000;
+
+/** More owners of one batch of parts go behind live changes: those of a company with many employees. */
+const MOST_LIVE = 100;
 
 const HOUR_MS = 3_600_000;
 
@@ -119,41 +141,47 @@ class TryLater extends Error {
 }
 
 async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> {
-  const { runtime, pausedUntil, silent } = fetching;
-  const { inbox, log, metrics, rarely, recordName, thinEvents } = runtime;
+  const { rarely, thinEvents } = fetching.runtime;
   const pointer = thinPointerIn(job);
   if (pointer === undefined) {
     rarely.warn({}, "fetch.foreign_job");
     return;
   }
+  const pointers =
+    pointer.role === "part" ? await thinEvents.parts(pointer, MOST_PARTS) : [pointer];
+  const all: Waiting[] = [];
+  for (const one of pointers) {
+    const taken = await thinEvents.take(one);
+    if (taken?.isDamaged === true) await reject(fetching, { pointer: one, taken }, DAMAGED_RULE);
+    else if (taken !== undefined) all.push({ pointer: one, taken });
+  }
+  const [first] = all;
+  if (first === undefined) return;
+  const pauseMs = (fetching.pausedUntil.get(pointer.crm) ?? 0) - performance.now();
+  const failure: NotRead | undefined =
+    pauseMs > 0
+      ? { kind: "throttled", retryAfterMs: pauseMs }
+      : fetching.silent.get(pointer.crm)?.isTried === true
+        ? { kind: "unavailable", reason: "it does not answer" }
+        : undefined;
+  if (failure !== undefined) return retryOrGiveUp(fetching, job, all, failure, TIMEOUT_MS);
+  if (pointer.role === "part") return fetchOwners(fetching, job, pointer, all);
+  return fetchOne(fetching, job, first);
+}
+
+async function fetchOne(fetching: Fetching, job: Job<ThinPointer>, one: Waiting): Promise<void> {
+  const { inbox, log, metrics, recordName, thinEvents, clock } = fetching.runtime;
+  const { pointer, taken } = one;
   const { crm } = pointer;
-  const taken = await thinEvents.take(pointer);
-  if (taken === undefined) return;
-  if (taken.isDamaged) {
-    await rejectThinEvent(runtime, taken, "not_fetched", DAMAGED_RULE);
-    await thinEvents.finish(pointer, taken);
-    return;
-  }
   const event = JSON.parse(taken.event) as CrmEvent;
-  const pauseMs = (pausedUntil.get(crm) ?? 0) - performance.now();
-  if (pauseMs > 0) {
-    const why = pauseReason(pauseMs);
-    return retryOrGiveUp(runtime, job, pointer, taken, { kind: "throttled", why, pauseMs });
-  }
-  if (silent.get(crm)?.isTried === true) {
-    const why = "it does not answer";
-    return retryOrGiveUp(runtime, job, pointer, taken, {
-      kind: "unavailable",
-      why,
-      pauseMs: TIMEOUT_MS,
-    });
-  }
-  const fetched = await readAndTime(fetching, event, crm);
+  const fetched = await readAndTime(fetching, crm, () => readRecord(fetching, event, crm));
   metrics.fetches.inc({ crm, outcome: fetched.kind });
   switch (fetched.kind) {
     case "found":
       if (
         readerOf(crm)?.hasOneClock === true &&
+        // What belongs to a record has a time of its own.
+        pointer.role !== "whole" &&
         isOlder(event, taken, crm, fetched) &&
         (await countOlder(job, pointer, taken)) <= OLDER_TRIES
       ) {
@@ -165,31 +193,78 @@ async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> 
     case "missing":
       // A deletion is an event of its own. A record that we may not see must not be terminated.
       if (isDeletion(event)) await inbox.push([confirmedDeletion(event, taken)]);
-      else if (runtime.clock.now() - Date.parse(timeOf(taken)) < NOT_SHOWN_YET_MS) {
+      else if (clock.now() - Date.parse(timeOf(taken)) < NOT_SHOWN_YET_MS) {
         throw new TryLater("the CRM does not show it yet");
+      } else if (event.data?.of !== undefined) {
+        return reject(fetching, one, MISSING_OWNER_RULE);
       } else {
         metrics.fetches.inc({ crm, outcome: "dropped" });
         log.warn({ crm, record: recordName(event.subject) }, "fetch.missing");
-        noteMissing(runtime, event);
+        noteMissing(fetching.runtime, event);
       }
       await thinEvents.finish(pointer, taken);
       return;
-    case "throttled": {
-      const { retryAfterMs } = fetched;
-      // Only this CRM pauses: the others have quotas of their own.
-      const until = performance.now() + retryAfterMs;
-      pausedUntil.set(crm, Math.max(until, pausedUntil.get(crm) ?? 0));
-      const { kind } = fetched;
-      const why = pauseReason(retryAfterMs);
-      await retryOrGiveUp(runtime, job, pointer, taken, { kind, why, pauseMs: retryAfterMs });
-      return;
-    }
+    case "throttled":
     case "client_error":
-    case "unavailable": {
-      const { kind, reason: why } = fetched;
-      await retryOrGiveUp(runtime, job, pointer, taken, { kind, why });
+    case "unavailable":
+      return retryOrGiveUp(fetching, job, [one], fetched);
+  }
+}
+
+/** Finds out to whom the parts belong that wait, and lets these owners be fetched. */
+async function fetchOwners(
+  fetching: Fetching,
+  job: Job<ThinPointer>,
+  pointer: ThinPointer,
+  parts: readonly Waiting[],
+): Promise<void> {
+  const { clock, config, metrics, thinEvents } = fetching.runtime;
+  const { crm } = pointer;
+  const { object } = splitSubject(pointer.subject);
+  const found = await readAndTime(fetching, crm, () => readOwners(fetching, crm, object, parts));
+  metrics.fetches.inc({ crm, outcome: found.kind });
+  if (found.kind !== "found") return retryOrGiveUp(fetching, job, parts, found);
+  const newest = new Map<string, Waiting>();
+  const done: Waiting[] = [];
+  for (const part of parts) {
+    const { subject } = part.pointer;
+    const now = found.owners.get(subject);
+    const isDeleted = isDeletion(JSON.parse(part.taken.event) as CrmEvent);
+    const isNew = clock.now() - Date.parse(timeOf(part.taken)) < NOT_SHOWN_YET_MS;
+    // The CRM may not show it yet.
+    if (now === undefined && isNew && !isDeleted) continue;
+    done.push(part);
+    for (const owner of [...(now ?? []), ...(await thinEvents.ownersOf(part.pointer))]) {
+      const other = newest.get(owner);
+      if (other === undefined || other.taken.order < part.taken.order) newest.set(owner, part);
     }
   }
+  for (const [owner, { taken }] of newest) {
+    const lane = taken.isLive && newest.size <= MOST_LIVE ? "live" : "bulk";
+    const event = JSON.stringify(ownersEvent(JSON.parse(taken.event) as CrmEvent, crm, owner));
+    const whole = { crm, subject: owner, role: "whole" as const };
+    await thinEvents.put(whole, taken.order, event, lane, config.RELATED_WAIT_MS);
+  }
+  for (const { pointer: part, taken } of done) {
+    await thinEvents.noteOwners(part, found.owners.get(part.subject) ?? [], true);
+    await thinEvents.finish(part, taken);
+  }
+  const isAll = parts.length < MOST_PARTS && done.length === parts.length;
+  if (!isAll) await thinEvents.request(pointer, "live", NEXT_PARTS_MS);
+}
+
+interface Waiting {
+  readonly pointer: ThinPointer;
+  readonly taken: TakenThinEvent;
+}
+
+async function reject(
+  { runtime }: Fetching,
+  { pointer, taken }: Waiting,
+  rule: string,
+): Promise<void> {
+  await rejectThinEvent(runtime, taken, "not_fetched", rule);
+  await runtime.thinEvents.finish(pointer, taken);
 }
 
 function noteMissing({ history }: Runtime, event: CrmEvent): void {
@@ -197,9 +272,6 @@ function noteMissing({ history }: Runtime, event: CrmEvent): void {
   const step = { kind: "event", event: noted, result: "missing", coalesced: false } as const;
   history.note(noted, { ...step, ignored: undefined, problems: undefined });
 }
-
-const pauseReason = (ms: number): string =>
-  `it asks for a pause, for ${Math.ceil(ms / 1000)} s more`;
 
 /** @returns how often the record was older than this event: tries that failed otherwise do not count. */
 async function countOlder(
@@ -214,17 +286,16 @@ async function countOlder(
 }
 
 /** While a CRM does not answer, only one fetch waits for it: the other places are for the other CRMs. */
-async function readAndTime(
-  fetching: Fetching,
-  event: CrmEvent,
+async function readAndTime<Found extends { readonly kind: "found" | "missing" }>(
+  { silent }: Fetching,
   crm: string,
-): Promise<FetchedRecord> {
-  const { silent } = fetching;
+  read: () => Promise<Found | NotRead>,
+): Promise<Found | NotRead> {
   const silence = silent.get(crm) ?? { isTried: false };
   silence.isTried = true;
   const begunAt = performance.now();
   try {
-    const fetched = await readRecord(fetching, event, crm);
+    const fetched = await read();
     const isSilent = fetched.kind === "unavailable" && performance.now() - begunAt > SILENCE_MS;
     if (isSilent) silent.set(crm, silent.get(crm) ?? silence);
     else silent.delete(crm);
@@ -234,42 +305,95 @@ async function readAndTime(
   }
 }
 
-async function readRecord(
-  { api, runtime: { config, mapping } }: Fetching,
-  event: CrmEvent,
+/** What requests to a CRM need, or why there can be none. */
+function accessTo(
+  { api, runtime: { config } }: Fetching,
   crm: string,
-): Promise<FetchedRecord> {
+): NotRead | { readonly reader: RecordReader; readonly api: RelatedApi } {
   const reader = readerOf(crm);
   const missing = reader && missingSettings(config, reader);
   if (reader === undefined || missing === undefined || missing.length > 0) {
-    return { kind: "client_error", reason: `not configured: ${missing?.join(", ") ?? crm}` };
+    const reason = `not configured: ${missing?.join(", ") ?? crm}`;
+    return { kind: "client_error", reason };
   }
-  const { object, recordId } = splitSubject(event.subject);
-  const setting = (name: string) => settingOf(config, name)?.() ?? "";
-  return reader.fetchRecord({ ...api, setting }, object, recordId, mapping.reads);
+  return { reader, api: { ...api, setting: (name: string) => settingOf(config, name)?.() ?? "" } };
 }
 
-interface Failure {
-  readonly kind: "throttled" | "client_error" | "unavailable";
-  readonly why: string;
-  readonly pauseMs?: number;
+/** The record, with those that belong to it. */
+async function readRecord(
+  fetching: Fetching,
+  event: CrmEvent,
+  crm: string,
+): Promise<FetchedRecord> {
+  const { mapping, thinEvents } = fetching.runtime;
+  const access = accessTo(fetching, crm);
+  if ("kind" in access) return access;
+  const { object, recordId } = splitSubject(event.subject);
+  const fetched = await access.reader.fetchRecord(access.api, object, recordId, mapping.reads);
+  if (fetched.kind !== "found" || !needsRelated(mapping, object)) return fetched;
+  const parts: string[] = [];
+  const { reads, relations = [] } = mapping;
+  const own = [{ id: recordId, record: fetched.record }];
+  const notePart = (part: string) => void parts.push(part);
+  const whole = await withRelated(access.api, crm, object, own, { notePart, reads, relations });
+  if ("kind" in whole) return whole;
+  for (const part of parts) await thinEvents.noteOwners({ crm, subject: part }, [event.subject]);
+  return { ...fetched, record: whole[0]?.record ?? fetched.record };
+}
+
+/** By the subject of each part that the CRM has: the subjects of its owners. */
+async function readOwners(
+  fetching: Fetching,
+  crm: string,
+  object: string,
+  parts: readonly Waiting[],
+): Promise<{ kind: "found"; owners: ReadonlyMap<string, readonly string[]> } | NotRead> {
+  const access = accessTo(fetching, crm);
+  if ("kind" in access) return access;
+  const ids = parts.map(({ pointer }) => splitSubject(pointer.subject).recordId);
+  const owners = new Map<string, string[]>();
+  for (const relation of partsOf(fetching.runtime.mapping.relations, object)) {
+    const found = await ownersOf(access.api, crm, ids, relation);
+    if ("kind" in found) return found;
+    for (const [id, own] of found) {
+      const subjects = own.map((owner) => `${relation.owners[0] ?? ""}/${owner}`);
+      owners.set(`${object}/${id}`, [...(owners.get(`${object}/${id}`) ?? []), ...subjects]);
+    }
+  }
+  return { kind: "found", owners };
 }
 
 async function retryOrGiveUp(
-  runtime: Runtime,
+  fetching: Fetching,
   { timestamp }: Job,
-  pointer: ThinPointer,
-  taken: TakenThinEvent,
-  { kind, pauseMs, why }: Failure,
+  all: readonly Waiting[],
+  failure: NotRead,
+  leastMs = 0,
 ): Promise<void> {
-  const { config, metrics, rarely, thinEvents } = runtime;
-  const { crm } = pointer;
-  rarely.warn({ crm, outcome: kind, why }, "fetch.failed", crm);
+  const { pausedUntil, runtime } = fetching;
+  const { config, metrics, rarely } = runtime;
+  const crm = all[0]?.pointer.crm ?? "";
+  let why: string;
+  let pauseMs = leastMs;
+  if (failure.kind === "throttled") {
+    pauseMs = failure.retryAfterMs;
+    // Only this CRM pauses: the others have quotas of their own.
+    const until = performance.now() + pauseMs;
+    pausedUntil.set(crm, Math.max(until, pausedUntil.get(crm) ?? 0));
+    why = `it asks for a pause, for ${Math.ceil(pauseMs / 1000)} s more`;
+  } else {
+    why = failure.reason;
+  }
+  rarely.warn({ crm, outcome: failure.kind, why }, "fetch.failed", crm);
   if (runtime.clock.now() - timestamp < config.RETRY_MAX_HOURS * HOUR_MS) {
     throw new TryLater(why, pauseMs);
   }
-  const rule = `could not be fetched for ${config.RETRY_MAX_HOURS} hours (${why})`;
-  await rejectThinEvent(runtime, taken, "not_fetched", rule);
-  metrics.fetches.inc({ crm, outcome: "given_up" });
-  await thinEvents.finish(pointer, taken);
+  for (const one of all) {
+    await reject(
+      fetching,
+      one,
+      `could not be fetched for ${config.RETRY_MAX_HOURS} hours (${why})`,
+    );
+    metrics.fetches.inc({ crm, outcome: "given_up" });
+  }
 }

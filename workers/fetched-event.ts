@@ -41,7 +41,7 @@ export function confirmedDeletion(event: CrmEvent, { order }: TakenThinEvent) {
  * that it merged were ended when it came: one of them may exist again.
  */
 export function wholeEvent(event: CrmEvent, taken: TakenThinEvent, fetched: Found) {
-  const { fetch: _, merged: __, ...data } = event.data ?? {};
+  const { fetch: _, merged: __, of: ___, ...data } = event.data ?? {};
   const time = [timeOf(taken), fetched.modifiedAt]
     .filter((at) => at !== undefined && at !== "")
     .toSorted((a, b) => Date.parse(a ?? "") - Date.parse(b ?? ""))
@@ -57,6 +57,20 @@ export function wholeEvent(event: CrmEvent, taken: TakenThinEvent, fetched: Foun
     ...(time !== undefined && { time }),
     // An API leaves out what its user may not read, and what it does not know any more.
     data: { ...data, record: fetched.record, partial: true },
+  };
+}
+
+/**
+ * The event of a record to which another one belongs that has changed. When the other one was deleted, its owner may have
+ * been deleted with it; otherwise the CRM must have it (`of`).
+ */
+export function ownersEvent(event: CrmEvent, crm: string, owner: string): CrmEvent {
+  return {
+    ...event,
+    id: `${event.id}+${owner}`.slice(-512),
+    type: "crm.record.updated",
+    subject: owner,
+    data: { fetch: crm, ...(!isDeletion(event) && { of: owner }) },
   };
 }
 

@@ -2,9 +2,12 @@
 import { settingOf, type Config } from "../src/config.ts";
 import { CRMS } from "../src/crm/connectors.ts";
 import { isReadable, type RecordReader } from "../src/crm/record-reader.ts";
+import { ownersIn } from "../src/crm/related.ts";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import type { Problem } from "../src/event/problem.ts";
-import { isDeletion } from "./fetched-event.ts";
+import { pulledFrom } from "../src/pull/pulled-events.ts";
+import { partsOf } from "../src/sync/mapped.ts";
+import { isDeletion, isFetched } from "./fetched-event.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** Whether records of a CRM can be fetched with the present configuration. */
@@ -20,26 +23,72 @@ export async function requestFetch(
   crm: string,
   order: string,
 ): Promise<Problem | undefined> {
+  const problem = whyNotFetched(runtime, event, crm);
+  if (problem !== undefined) return problem;
+  const { data, lane, subject } = event;
+  // A part of the record has changed: more of them may follow.
+  const isWhole = data?.of !== undefined;
+  const pointer = {
+    crm,
+    subject,
+    ...(isDeletion(event) && { deletion: true as const }),
+    ...(isWhole && { role: "whole" as const }),
+  };
+  const waitMs = isWhole ? runtime.config.RELATED_WAIT_MS : 0;
+  await runtime.thinEvents.put(pointer, order, JSON.stringify(event), lane, waitMs);
+  return undefined;
+}
+
+/** So much shorter is the wait for further parts of an object, before it is asked to whom they belong. */
+const PARTS_WAIT = 10;
+
+/** As `requestOwners` of AcceptPorts. Who they are, workers/fetch-owners.ts finds out. */
+export async function requestOwners(
+  runtime: Runtime,
+  event: CrmEvent,
+  order: string,
+): Promise<{ problem: Problem | undefined } | undefined> {
+  const { config, mapping, thinEvents } = runtime;
+  const { data, lane, source, subject } = event;
+  const relations = partsOf(mapping.relations, splitSubject(subject).object);
+  // A record that was fetched has asked for its owners when its event came.
+  if (relations.length === 0 || data?.of !== undefined || isFetched(event)) return undefined;
+  const from = CRMS.find(({ name }) => `${source}/`.startsWith(`/${name}/`));
+  const crm = data?.fetch ?? pulledFrom(source) ?? from?.name;
+  if (crm === undefined) {
+    const rule = `must name the record to which ${subject} belongs, with data.record and data.related, or with data.fetch`;
+    return { problem: { field: "data.of", rule, kind: "nothing" } };
+  }
+  const problem = whyNotFetched(runtime, event, crm);
+  if (problem !== undefined) return { problem };
+  const named = relations.flatMap((relation) => ownersIn(data?.record ?? {}, relation));
+  await thinEvents.noteOwners({ crm, subject }, named);
+  const thin = JSON.stringify({ ...event, data: { fetch: crm } });
+  const waitMs = config.RELATED_WAIT_MS / PARTS_WAIT;
+  await thinEvents.put({ crm, subject, role: "part" }, order, thin, lane, waitMs);
+  return { problem: undefined };
+}
+
+function whyNotFetched(
+  { config }: Runtime,
+  { subject }: CrmEvent,
+  crm: string,
+): Problem | undefined {
   const reader = readerOf(crm);
   const kind = "an event without its record";
   if (reader === undefined) {
     const known = CRMS.filter((one) => one.reader !== undefined).map(({ name }) => name);
     return { field: "data.fetch", rule: `must be one of ${known.join(", ")}`, kind };
   }
-  const { object, recordId } = splitSubject(event.subject);
+  const { object, recordId } = splitSubject(subject);
   if (!isReadable(object) || !isReadable(recordId)) {
     const rule = `must be <object>/<recordId> of letters, digits, _ and -, to be fetched from ${crm}`;
     return { field: "subject", rule, kind: "another text" };
   }
-  const missing = missingSettings(runtime.config, reader);
-  if (missing.length > 0) {
-    const rule = `is required; to have it fetched from the CRM, set ${missing.join(", ")}`;
-    return { field: "data.record", rule, kind };
-  }
-  const { subject } = event;
-  const pointer = { crm, subject, ...(isDeletion(event) && { deletion: true as const }) };
-  await runtime.thinEvents.put(pointer, order, JSON.stringify(event), event.lane);
-  return undefined;
+  const missing = missingSettings(config, reader);
+  if (missing.length === 0) return undefined;
+  const rule = `is required; to have it fetched from the CRM, set ${missing.join(", ")}`;
+  return { field: "data.record", rule, kind };
 }
 
 export const readerOf = (crm: string): RecordReader | undefined =>

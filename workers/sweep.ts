@@ -81,6 +81,8 @@ async function rejectFailedFetches(runtime: Runtime): Promise<void> {
       }
     }
     await thinEvents.removeStuck(id);
+    // The parts themselves still wait.
+    if (pointer?.role === "part") await thinEvents.request(pointer, "bulk");
   }
 }
 

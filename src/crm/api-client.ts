@@ -220,7 +220,8 @@ async function send(
 function classify(response: ApiResponse | NoResponse): ApiResult {
   if ("failure" in response) return { kind: "unavailable", reason: response.failure };
   const { status, headers, body } = response;
-  if (status === 200) {
+  // 207: HubSpot tells what it could not give of a batch under `errors`.
+  if (status === 200 || status === 207) {
     if (isDeeperThan(MAX_DEPTH, body)) return { kind: "unavailable", reason: "nested too deep" };
     return isObject(body)
       ? { kind: "found", body, headers }

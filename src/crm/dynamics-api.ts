@@ -18,7 +18,7 @@ export const NEEDS = [
 ];
 
 export const FORMATTED = "@OData.Community.Display.V1.FormattedValue";
-const ANNOTATIONS = `odata.include-annotations="${FORMATTED.slice(1)}"`;
+export const ANNOTATIONS = `odata.include-annotations="${FORMATTED.slice(1)}"`;
 
 /** Preferences of a request for pages. */
 export const PAGED = `${ANNOTATIONS},odata.maxpagesize=1000`;

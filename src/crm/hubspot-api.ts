@@ -18,6 +18,13 @@ export const objectsAddress = (api: RecordApi, object: string, ...recordId: stri
 export const propertiesAddress = (api: RecordApi, object: string): string =>
   addressOf(base(api), `/crm/properties/${HUBSPOT_VERSION}`, PLURALS[object] ?? object);
 
+/** Which records of one object belong to those of another. */
+export function associationsAddress(api: RecordApi, object: string, other: string): string {
+  const [from = "", to = ""] = [object, other].map((name) => PLURALS[name] ?? name);
+  const path = `/crm/associations/${HUBSPOT_VERSION}`;
+  return addressOf(base(api), path, from, to, "batch", "read");
+}
+
 export const hubspotHeaders = (api: RecordApi): Readonly<Record<string, string>> => ({
   authorization: `Bearer ${api.setting("HUBSPOT_TOKEN")}`,
 });

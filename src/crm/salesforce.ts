@@ -163,11 +163,15 @@ function changeOf({ id, record }: ListedRecord, asked: readonly string[]): Timed
 }
 
 /** The names of an object's fields: a query fails for a field that the organisation does not have. */
-async function fieldsOf(api: RecordApi, object: string): Promise<string[] | NotListed> {
+export async function fieldsOf(
+  api: RecordApi,
+  object: string,
+  keepMs = 0,
+): Promise<string[] | NotListed> {
   const access = await accessTo(api);
   if (!("headers" in access)) return access;
   const url = addressOf(api.setting("SALESFORCE_URL"), `${DATA}/sobjects`, object, "describe");
-  const described = await api.get(url, access.headers);
+  const described = await api.get(url, access.headers, keepMs);
   if (described.kind !== "found") return described;
   const { fields } = described.body;
   if (!Array.isArray(fields) || !isReadable(object)) return NO_LIST;
@@ -176,7 +180,7 @@ async function fieldsOf(api: RecordApi, object: string): Promise<string[] | NotL
     .filter((name) => /^\w+$/.test(name));
 }
 
-const queryAddress = (api: RecordApi, kind: "query" | "queryAll", query: string): string =>
+export const queryAddress = (api: RecordApi, kind: "query" | "queryAll", query: string): string =>
   `${addressOf(api.setting("SALESFORCE_URL"), `${DATA}/${kind}`)}?q=${encodeURIComponent(query)}`;
 
 export async function accessTo(
@@ -220,7 +224,7 @@ async function confirmMissing(
   }
 }
 
-async function pageOf(api: RecordApi, url: string) {
+export async function pageOf(api: RecordApi, url: string) {
   const access = await accessTo(api);
   if (!("headers" in access)) return access;
   const page = toPage(await api.get(url, access.headers), "Id", (body) => {

@@ -10,6 +10,7 @@ import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import type { Stores } from "../status/stores.ts";
 import { acceptEvent, type Accepted, type AcceptPorts } from "../sync/accept-event.ts";
 import type { DeadReason } from "../sync/dead-letter.ts";
+import { partsOf } from "../sync/mapped.ts";
 import { decide } from "../sync/decide.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
 import { NO_ORDERS, rowWithoutProof, type LedgerRow, type Orders } from "../sync/ledger-row.ts";
@@ -127,6 +128,10 @@ function dryPorts(view: RedriveView, staged: StateToStage[]): AcceptPorts {
     objects: () => view.mapping.objects,
     withOwnIds: (event) => event,
     fetch: async () => undefined,
+    async requestOwners({ subject }) {
+      const parts = partsOf(view.mapping.relations, splitSubject(subject).object);
+      return parts.length > 0 ? { problem: undefined } : undefined;
+    },
     lists: () => view.lists,
     askListsAgain: async () => false,
     contentOf: () => "",

@@ -67,18 +67,34 @@ export const crmEventSchema = z
         partial: z.boolean().optional(),
         /** Instead of the record: the CRM from which it is fetched. */
         fetch: attribute(50).optional(),
+        /** Whose change this is, if the event is about a part of another record: `record` is that other one. */
+        of: subject
+          .optional()
+          .describe(
+            "The record to which the event's subject belongs: the event is a change of it, and data.record is the whole record of it.",
+          ),
+        /** What belongs to the record, by the names under `with` of the mapping file. */
+        related: record
+          .optional()
+          .describe(
+            "The related records, by their names under `with` in the mapping file: a record, a list of them, or null.",
+          ),
         /** For a merge: subjects of the records that were merged into this one. */
         merged: z.array(subject).max(100).optional(),
       })
       .optional(),
   })
   .superRefine((event, context) => {
-    const needsRecord = event.type !== "crm.record.deleted" && event.type !== "crm.record.restored";
+    const { of, related } = event.data ?? {};
+    const needsRecord =
+      (event.type !== "crm.record.deleted" && event.type !== "crm.record.restored") ||
+      of !== undefined ||
+      related !== undefined;
     if (needsRecord && event.data?.record === undefined && event.data?.fetch === undefined) {
       context.addIssue({
         code: "custom",
         path: ["data", "record"],
-        message: `must be the whole CRM record, as an object (${event.type})`,
+        message: `must be the whole CRM record${of === undefined ? "" : ` of ${of}`}, as an object (${event.type})`,
       });
     }
     if (isNumbered(event) && !WHOLE_NUMBER.test(event.sequence ?? "0")) {
@@ -122,12 +138,22 @@ export function parseEvent(value: unknown, now: number): ParsedEvent {
   const given = withoutNulls(value);
   const parsed = crmEventSchema.safeParse(given);
   if (!parsed.success) return { ok: false, problems: problemsOf(parsed.error, given) };
-  const event = asDeletion(parsed.data);
+  const event = asDeletion(asWhole(parsed.data));
   if (event.time !== undefined && Date.parse(event.time) > now + DAY_MS) {
     const rule = "must not lie more than a day ahead of the clock of Redis";
     return { ok: false, problems: [{ field: "time", rule, kind: "a later time" }] };
   }
   return { ok: true, event };
+}
+
+/** A change of a part is one of the whole record, with all that belongs to it: also when the part was deleted. */
+function asWhole(event: CrmEvent): CrmEvent {
+  const { merged, related, ...data } = event.data ?? {};
+  const { of, record: own } = data;
+  if (of === undefined && related === undefined) return event;
+  const whole = { ...data, ...(own !== undefined && { record: { ...own, ...related } }) };
+  if (of !== undefined) return { ...event, type: "crm.record.updated", subject: of, data: whole };
+  return { ...event, data: { ...whole, ...(merged !== undefined && { merged }) } };
 }
 
 /** A record that says that it is deleted is: also when it comes with an update, or is in a list. */

@@ -154,7 +154,8 @@ async function findLetter(
 async function findFetch({ keys, redis }: Stores, subject: string): Promise<string | undefined> {
   for await (const page of scanHash(redis, keys.thinEvents, 500)) {
     const [found] = page.find(([field]) => field.endsWith(`|${subject}`)) ?? [];
-    if (found !== undefined) return found.slice(0, -subject.length - 1).replace(/ deletion$/, "");
+    if (found !== undefined)
+      return found.slice(0, -subject.length - 1).replace(/ (?:deletion|part|whole)$/, "");
   }
   return undefined;
 }

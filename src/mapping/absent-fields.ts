@@ -7,34 +7,29 @@ import { isObject } from "./is-object.ts";
 /** Names the absent fields that were read since the last call. */
 export type AbsentRead = () => string[];
 
-/** What a record may lack without being known to be empty. */
-interface MayLack {
-  /** Names that expressions read, of a record that may lack any of them. */
-  readonly names: Iterable<string>;
-  /** Names of related records. */
-  readonly related?: Iterable<string>;
-}
-
 /**
  * Notices from now on when a field is read that the record lacks. Items of lists are left alone, unless they are related
  * records: expressions look for fields that only some of them have.
  * @param record a copy of `given` without its nulls, which gets a getter for each absent field
+ * @param names that expressions read, of a record that may lack any of them
+ * @param related names of related records
  */
 export function watchAbsent(
   given: object,
   record: object,
-  { names, related = [] }: MayLack,
+  names: Iterable<string>,
+  related: Iterable<string> = [],
 ): AbsentRead {
   const read = new Set<string>();
   const all = [...names];
-  watch(given, record, all, read);
-  for (const name of related) {
-    const [items, copies] = [given, record].map((one) => (one as Record<string, unknown>)[name]);
-    if (Array.isArray(items) && Array.isArray(copies)) {
-      for (const [index, copy] of copies.entries()) watch(items[index], copy, all, read);
-    }
-    if (!all.includes(name)) watch(given, record, [name], read, false);
-  }
+  const own = [...related];
+  watch(given, record, all, read, new Set(own));
+  watch(
+    given,
+    record,
+    own.filter((name) => !all.includes(name)),
+    read,
+  );
   return () => {
     const found = [...read];
     read.clear();
@@ -42,19 +37,26 @@ export function watchAbsent(
   };
 }
 
+/** @param inLists lists whose items are looked at; undefined: nothing inside of the record is */
 function watch(
   given: unknown,
   record: unknown,
   names: readonly string[],
   read: Set<string>,
-  isDeep = true,
+  inLists?: ReadonlySet<string>,
 ): void {
   if (!isObject(given) || !isObject(record)) return;
-  for (const [name, inner] of isDeep ? Object.entries(record) : []) {
-    watch(given[name], inner, names, read);
+  for (const [name, inner] of inLists === undefined ? [] : Object.entries(record)) {
+    const from = given[name];
+    if (!Array.isArray(inner) || !Array.isArray(from)) watch(from, inner, names, read, NO_LISTS);
+    else if (inLists?.has(name) === true) {
+      for (const [index, item] of inner.entries()) watch(from[index], item, names, read, NO_LISTS);
+    }
   }
   for (const name of names) {
     if (Object.hasOwn(given, name)) continue;
     Object.defineProperty(record, name, { get: () => void read.add(name) });
   }
 }
+
+const NO_LISTS: ReadonlySet<string> = new Set();

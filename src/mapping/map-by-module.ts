@@ -18,7 +18,7 @@ export async function mapByModule(
   reads: readonly string[] = [],
 ): Promise<MappingResult> {
   const isPartial = event.partial === true && record !== undefined;
-  const absentRead = isPartial ? watchAbsent(record, record, { names: reads }) : undefined;
+  const absentRead = isPartial ? watchAbsent(record, record, reads) : undefined;
   let mapped: MappedRecord | undefined;
   try {
     mapped = plain(await mapping(record, event));

@@ -27,7 +27,7 @@ export async function mapRecord(
   const mayLack = event.partial === true || related.size > 0;
   const absentRead =
     given !== undefined && record !== undefined && mayLack
-      ? watchAbsent(given, record, { names: event.partial ? mapping.names : [], related })
+      ? watchAbsent(given, record, event.partial === true ? mapping.names : [], related)
       : undefined;
   const [first] = rules;
   if (first === undefined) {

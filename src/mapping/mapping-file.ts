@@ -176,8 +176,9 @@ export type FieldRule = z.output<typeof fieldRule>;
 export const objectsOf = ({ object }: ObjectRule): ReadonlySet<string> =>
   new Set([object].flat().map((name) => name.toLowerCase()));
 
-export const relationsOfFile = ({ objects }: MappingFile): Relation[] =>
-  objects.flatMap((rule) =>
+/** Rules of one object may say the same. */
+export function relationsOfFile({ objects }: MappingFile): Relation[] {
+  const all = objects.flatMap((rule) =>
     Object.entries(rule.with ?? {}).map(([name, { by, many = false, object, of }]) => ({
       owners: [rule.object].flat(),
       name,
@@ -188,6 +189,8 @@ export const relationsOfFile = ({ objects }: MappingFile): Relation[] =>
       isPart: of !== undefined,
     })),
   );
+  return [...new Map(all.map((relation) => [JSON.stringify(relation), relation])).values()];
+}
 
 /** A field's rule, written in full. */
 export const ruleOfField = (rule: string | FieldRule): FieldRule =>

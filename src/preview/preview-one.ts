@@ -11,6 +11,7 @@ import { NO_ORDERS, rowWithoutProof, type LedgerRow, type Orders } from "../sync
 import { isSuperseded } from "../sync/record.ts";
 import {
   crmToFetchFrom,
+  hasRule,
   isGuessed,
   planChange,
   withKnownCode,
@@ -20,6 +21,7 @@ import { kindOf, type Problem } from "../event/problem.ts";
 import { idProblem } from "../event/record-id.ts";
 import { REJECTIONS } from "../sync/rejections.ts";
 import type { WantedStatus } from "../sync/wanted-status.ts";
+import { partsOf } from "../sync/mapped.ts";
 import type { PreviewInput } from "./read-records.ts";
 
 export type Body = Readonly<Record<string, unknown>>;
@@ -117,6 +119,10 @@ export async function previewOne(
     : made;
   const { crmCode } = mapped;
   const preview: Preview = { ...NOTHING, subject: context.subject, crmCode, warnings };
+  const isPart = partsOf(mapping.relations, context.object).length > 0;
+  if (isPart && !hasRule(context.subject, mapping.objects)) {
+    return { ...preview, result: "to fetch", why: "the record to which it belongs", warnings: [] };
+  }
   const crm = crmToFetchFrom(change, mapping.objects);
   if (crm !== undefined) return { ...preview, result: "to fetch", why: crm };
   const plan = planChange(change, mapped, view.lists, view.fingerprintOf);

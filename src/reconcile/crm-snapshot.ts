@@ -34,7 +34,7 @@ export interface ListingSession {
   readonly config: Config;
   /** Where the listings are. */
   readonly dir: string;
-  readonly mapping: Pick<Mapping, "name" | "objects" | "reads">;
+  readonly mapping: Pick<Mapping, "name" | "objects" | "reads" | "relations">;
   readonly stores: {
     readonly clock: Pick<RedisClock, "now">;
     readonly reconciliations: Pick<Reconciliations, "progress">;
@@ -125,7 +125,7 @@ async function listObjects({ config, mapping }: ListingSession, listing: Listing
         lister,
         file,
         api: polite,
-        fields: mapping.reads,
+        mapping,
         retryBaseMs: config.RETRY_BASE_MS,
         signal: options.signal,
         requests: () => requests,
@@ -218,6 +218,13 @@ function identityOf(
 ): string {
   const settings = needs.map((name) => [name, settingOf(config, name)?.()]);
   const fields = [...mapping.reads].toSorted();
-  const parts = [config.QUEUE_PREFIX, settings, objects, fields, stores.sealing.keyId];
+  const parts = [
+    config.QUEUE_PREFIX,
+    settings,
+    objects,
+    fields,
+    mapping.relations ?? [],
+    stores.sealing.keyId,
+  ];
   return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
 }

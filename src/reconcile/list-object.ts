@@ -1,7 +1,9 @@
 /** Lists one object of a CRM page by page; waits for a CRM that asks for pauses or is away. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { NotListed, RecordLister } from "../crm/record-lister.ts";
-import type { RecordApi } from "../crm/record-reader.ts";
+import type { ListedPage, NotListed, ObjectListing, RecordLister } from "../crm/record-lister.ts";
+import { withRelated } from "../crm/related.ts";
+import type { RelatedApi } from "../crm/relation-reader.ts";
+import type { Mapping } from "../mapping/mapping.ts";
 import { retryDelay } from "../sync/retry-delay.ts";
 import type { ListingFile, ObjectProgress } from "./listing-file.ts";
 import { TryLater } from "./try-later.ts";
@@ -21,10 +23,10 @@ const DELETED_SHARE = 0.001;
 export interface ObjectToList {
   readonly crm: string;
   readonly object: string;
-  /** Names that the mapping reads. */
-  readonly fields: ReadonlySet<string>;
+  /** Names that the mapping reads, and what is read together with the records. */
+  readonly mapping: Pick<Mapping, "reads" | "relations">;
   readonly lister: RecordLister;
-  readonly api: RecordApi;
+  readonly api: RelatedApi;
   readonly file: ListingFile;
   readonly retryBaseMs: number;
   readonly signal: AbortSignal | undefined;
@@ -42,13 +44,13 @@ export async function listObject(list: ObjectToList): Promise<ObjectProgress> {
 }
 
 async function listPages(list: ObjectToList, from: ObjectProgress): Promise<ObjectProgress> {
-  const { api, fields, file, lister, object } = list;
+  const { api, file, lister, mapping, object } = list;
   let progress = from;
-  const listing = await patiently(list, () => lister.open(api, object, fields));
+  const listing = await patiently(list, () => lister.open(api, object, mapping.reads));
   if (listing.kind !== "listing") throw failure(list, listing);
   while (!progress.isComplete) {
     const { cursor, restarts } = progress;
-    const page = await patiently(list, () => listing.page(cursor));
+    const page = await patiently(list, () => pageOf(list, listing, cursor));
     if (page.kind === "page") {
       const kept = await file.keepPage(object, page, list.requests());
       progress = kept.progress;
@@ -65,6 +67,18 @@ async function listPages(list: ObjectToList, from: ObjectProgress): Promise<Obje
     progress = file.progress(object);
   }
   return progress;
+}
+
+/** A page whose records have those that belong to them. */
+async function pageOf(
+  { api, crm, mapping, object }: ObjectToList,
+  listing: ObjectListing,
+  cursor: string | undefined,
+): Promise<ListedPage | NotListed> {
+  const page = await listing.page(cursor);
+  if (page.kind !== "page") return page;
+  const records = await withRelated(api, crm, object, page.records, mapping);
+  return "kind" in records ? records : { ...page, records };
 }
 
 function requireProgress(

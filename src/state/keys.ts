@@ -118,6 +118,8 @@ export const keysOf = (prefix: string) =>
     request: (hash: string) => `${prefix}:request:${hash}`,
     /** Hash `<CRM>|<subject>` → newest thin event of a record that must be fetched, as JSON. */
     thinEvents: `${prefix}:thin-events`,
+    /** Set of the subjects of records to which this part belongs; for a year. */
+    owners: (crm: string, part: string) => `${prefix}:owners:${crm}|${part}`,
     /** The key of the ledger's fingerprints, sealed with the first key of STATE_KEY (keyring.ts). */
     keyring: `${prefix}:keyring`,
     /** The mapping's kept fields by variant, as JSON: what fingerprints leave out (kept-fields.ts). */

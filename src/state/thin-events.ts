@@ -11,6 +11,7 @@ import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import type { Lane } from "../event/lane.ts";
 import { digestOf } from "./digest.ts";
 import type { Keys } from "./keys.ts";
+import { scanHash } from "./scan.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
 import { Store } from "./store.ts";
 
@@ -22,6 +23,11 @@ export interface ThinPointer {
   readonly subject: string;
   /** The fetch is to show whether the record is really deleted. It is apart from fetches of its changes. */
   readonly deletion?: true;
+  /**
+   * `part`: the records to which this one belongs are to be found out and fetched; one job is for all parts of an object.
+   * `whole`: the fetch was requested because a part has changed, and waits for more such changes.
+   */
+  readonly role?: "part" | "whole";
   /** How often the record was older than the event of this order. The worker sets it. */
   readonly older?: { readonly order: string; readonly times: number };
 }
@@ -48,6 +54,12 @@ export const fetchPauseMs = (tries: number, random: () => number): number =>
 
 /** BullMQ hands out jobs without a priority before those with one. */
 const BULK_PRIORITY = 1;
+
+/** What has not changed and was not fetched for so long is left to a comparison, s. */
+const OWNERS_S = 365 * 86_400;
+
+/** Fields of the hash that `parts` reads at once. */
+const PAGE = 500;
 
 /** Most fetches that `failures` looks at. */
 const MOST_FAILED = 200;
@@ -86,15 +98,21 @@ export class ThinEvents extends Store {
     });
   }
 
-  /** Requests a fetch of the record. Several requests before the fetch cost one fetch. */
-  async put(pointer: ThinPointer, order: string, event: string, lane: Lane): Promise<void> {
+  /**
+   * Requests a fetch of the record. Several requests before the fetch cost one fetch.
+   * @param waitMs so long the fetch waits for further requests
+   */
+  async put(
+    pointer: ThinPointer,
+    order: string,
+    event: string,
+    lane: Lane,
+    waitMs = 0,
+  ): Promise<void> {
     const field = fieldOf(pointer);
     const sealed = await this.#sealing.seal(event, field);
     const becameLive = await this.#keepNewer(field, order, sealed, lane);
-    const job = await this.queue.add("fetch", pointer, {
-      deduplication: { id: field, keepLastIfActive: true },
-      ...(lane === "bulk" && { priority: BULK_PRIORITY }),
-    });
+    const job = await this.request(pointer, lane, waitMs);
     // The fetch may have ended meanwhile.
     if (becameLive) await job.changePriority({ priority: 0 }).catch(() => {});
   }
@@ -119,6 +137,51 @@ export class ThinEvents extends Store {
       );
       if (isWritten) return becomesLive;
     }
+  }
+
+  /** Adds the job of a thin event, or of all parts of an object, unless it is there. */
+  request(pointer: ThinPointer, lane: Lane, waitMs = 0): Promise<Job<ThinPointer>> {
+    const { crm, role, subject } = pointer;
+    const all: ThinPointer = { crm, role: "part", subject: subject.replace(/\/.*/s, "/*") };
+    const own = role === "part" ? all : pointer;
+    return this.queue.add("fetch", own, {
+      deduplication: { id: fieldOf(own), keepLastIfActive: true },
+      ...(lane === "bulk" && { priority: BULK_PRIORITY }),
+      ...(waitMs > 0 && { delay: waitMs }),
+    });
+  }
+
+  /**
+   * To which records a part belonged when it was last read, as subjects: of one that was deleted, or has got another owner,
+   * the CRM does not say it any more.
+   */
+  ownersOf({ crm, subject }: ThinPointer): Promise<string[]> {
+    return this.redis.smembers(this.keys.owners(crm, subject));
+  }
+
+  /** @param isAll it belongs to no others */
+  async noteOwners({ crm, subject }: ThinPointer, owners: readonly string[], isAll = false) {
+    const key = this.keys.owners(crm, subject);
+    if (isAll) await this.writes([["DEL", key]]);
+    if (owners.length > 0)
+      await this.writes([
+        ["SADD", key, ...owners],
+        ["EXPIRE", key, OWNERS_S],
+      ]);
+  }
+
+  /** Parts that wait, of the object of a job. @param most at least so many, if there are */
+  async parts({ crm, subject }: ThinPointer, most: number): Promise<ThinPointer[]> {
+    const start = fieldOf({ crm, role: "part", subject: subject.slice(0, -1) });
+    const found = new Map<string, ThinPointer>();
+    for await (const page of scanHash(this.redis, this.keys.thinEvents, PAGE)) {
+      for (const [field] of page) {
+        const part = field.slice(field.indexOf("|") + 1);
+        if (field.startsWith(start)) found.set(field, { crm, role: "part", subject: part });
+      }
+      if (found.size >= most) break;
+    }
+    return [...found.values()];
   }
 
   async take(pointer: ThinPointer): Promise<TakenThinEvent | undefined> {
@@ -226,5 +289,5 @@ function eventOf(pointer: ThinPointer): string {
   return JSON.stringify({ specversion: "1.0", id, source: `/${crm}`, type, subject, data });
 }
 
-const fieldOf = ({ crm, subject, deletion }: ThinPointer): string =>
-  `${crm}${deletion === true ? " deletion" : ""}|${subject}`;
+const fieldOf = ({ crm, subject, deletion, role }: ThinPointer): string =>
+  `${crm}${deletion === true ? " deletion" : role === undefined ? "" : ` ${role}`}|${subject}`;

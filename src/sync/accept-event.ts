@@ -17,6 +17,7 @@ import type { Lane } from "../event/lane.ts";
 import type { IgnoreReason, Mapped } from "./mapped.ts";
 import {
   crmToFetchFrom,
+  hasRule,
   isGuessed,
   planChange,
   statusOf,
@@ -47,6 +48,14 @@ export interface AcceptPorts {
    * @returns why it cannot be fetched; undefined when it will be.
    */
   fetch(event: CrmEvent, crm: string, order: string): Promise<Problem | undefined>;
+  /**
+   * Lets the records be read again to which the event's record belongs (`of` in the mapping).
+   * @returns undefined where it belongs to none; `problem`: why they cannot be read.
+   */
+  requestOwners?(
+    event: CrmEvent,
+    order: string,
+  ): Promise<{ readonly problem: Problem | undefined } | undefined>;
   /** Undefined while the tenant's lists are not known; `map` then leaves out no value for them. */
   lists(): TenantLists | undefined;
   /**
@@ -169,13 +178,15 @@ async function acceptRecord(
   const later = subject === event.subject ? arrival.later : undefined;
   const status = later?.status;
   const record: RecordToAccept = { event, subject, key, time, order, arrival, later, status };
+  const isOwn = subject === event.subject;
+  const owners = isOwn ? await ports.requestOwners?.(event, order) : undefined;
+  // A record with a rule is a relation of its own as well.
+  if (owners !== undefined && !hasRule(subject, ports.objects())) {
+    return fetching(record, owners.problem, ports);
+  }
   const crm = crmToFetchFrom(record, ports.objects());
   if (crm !== undefined) {
-    const problem = await ports.fetch(event, crm, order);
-    if (problem === undefined) note(record, { result: "fetching" }, ports);
-    return problem === undefined
-      ? ended("fetching", event.lane)
-      : reject(record, { reason: "not_fetched", crmCode: undefined, problems: [problem] }, ports);
+    return fetching(record, await ports.fetch(event, crm, order), ports);
   }
   const lists = ports.lists();
   const made = await ports.map(event, subject);
@@ -204,6 +215,23 @@ async function acceptRecord(
         ports,
       );
   }
+}
+
+/** @param problem why it is not fetched */
+async function fetching(
+  record: RecordToAccept,
+  problem: Problem | undefined,
+  ports: AcceptPorts,
+): Promise<Accepted> {
+  if (problem !== undefined) {
+    return reject(
+      record,
+      { reason: "not_fetched", crmCode: undefined, problems: [problem] },
+      ports,
+    );
+  }
+  note(record, { result: "fetching" }, ports);
+  return ended("fetching", record.event.lane);
 }
 
 /** Whether only the tenant's lists are in the way of the record, or of one of its values. */

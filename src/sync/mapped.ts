@@ -27,6 +27,27 @@ export interface Relation {
   readonly isPart: boolean;
 }
 
+/** What is read together with the records of an object, whichever of its rules applies. */
+export function relationsOf(
+  relations: readonly Relation[] = [],
+  object: string,
+): Iterable<Relation> {
+  const own = relations.filter(({ owners }) => owners.some((owner) => isSame(owner, object)));
+  return new Map(own.map((relation) => [relation.name, relation])).values();
+}
+
+/** Whether records of an object are only whole with those of others: what comes without them must be read. */
+export const needsRelated = (
+  { relations }: { readonly relations?: readonly Relation[] },
+  object: string,
+): boolean => [...relationsOf(relations, object)].length > 0;
+
+/** The relations in which a change of this object is a change of others. */
+export const partsOf = (relations: readonly Relation[] = [], object: string): Relation[] =>
+  relations.filter((relation) => relation.isPart && isSame(relation.object, object));
+
+const isSame = (a: string, b: string): boolean => a.toLowerCase() === b.toLowerCase();
+
 /** What a mapping makes of one record of an event. */
 export type Mapped =
   | {

@@ -68,9 +68,12 @@ export function crmToFetchFrom(
 ): string | undefined {
   const { record, fetch } = event.data ?? {};
   if (record !== undefined || subject !== event.subject) return undefined;
+  return objects.length === 0 || hasRule(subject, objects) ? fetch : undefined;
+}
+
+export function hasRule(subject: string, objects: readonly string[]): boolean {
   const object = splitSubject(subject).object.toLowerCase();
-  const hasRule = objects.some((one) => one.toLowerCase() === object);
-  return objects.length === 0 || hasRule ? fetch : undefined;
+  return objects.some((one) => one.toLowerCase() === object);
 }
 
 /**

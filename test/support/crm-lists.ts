@@ -6,6 +6,8 @@ type Json = Readonly<Record<string, unknown>>;
 export interface CrmList {
   /** Records by the name of the object in the API's addresses, in the order of their ids. */
   readonly records: Map<string, Json[]>;
+  /** HubSpot's, by `contacts/7/companies`. */
+  readonly associations?: Map<string, Json[]>;
   /** Records in a page, if fewer than were asked for. */
   pageSize: number;
   /** What the CRM says instead of the truth. */

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { DESCRIPTIONS, type CrmDescription } from "./crm-descriptions.ts";
 import { LISTS, type CrmList } from "./crm-lists.ts";
+import { RELATED } from "./crm-relations.ts";
 import { fixtureText } from "./fixtures.ts";
 
 /** What every request to an API needs. */
@@ -239,7 +240,8 @@ export async function standInFor(crm: CrmApiCase | CrmAccess): Promise<StandIn> 
         url: standIn.url,
         body: Buffer.concat(body).toString(),
       };
-      const listed = LISTS[crm.name]?.(asking, standIn.list);
+      const listed =
+        RELATED[crm.name]?.(asking, standIn.list) ?? LISTS[crm.name]?.(asking, standIn.list);
       if (listed !== undefined) {
         return end({ ...listed, body: JSON.stringify(listed.body) });
       }
@@ -254,6 +256,7 @@ export async function standInFor(crm: CrmApiCase | CrmAccess): Promise<StandIn> 
     // EspoCRM lists a record's object also when it has none of it.
     list: {
       records: new Map(crm.name === "espocrm" ? [["Contact", []]] : []),
+      associations: new Map(),
       pageSize: 1000,
       lies: {},
     },

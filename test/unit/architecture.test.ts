@@ -65,6 +65,7 @@ const RULES: Rules = {
       "src/state/crm-checks.ts",
       "src/state/digest.ts",
       "src/state/redis-clock.ts",
+      "src/sync/mapped.ts",
     ],
     "src/event": [SPEC, "src/ops/redis-script.ts"],
     "src/mapping": [SPEC, ...SYNC_TYPES, "src/event/json-fault.ts", "src/event/record-id.ts"],

@@ -1,0 +1,263 @@
+/** Relations made of several objects: a Salesforce contact with its KYC objects and its employer. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { wholeId } from "../../src/event/salesforce-id.ts";
+import {
+  startDaemon,
+  startSandbox,
+  waitUntilSettled,
+  type DaemonProcess,
+  type SandboxProcess,
+} from "../support/crmsync.ts";
+import { CRM_APIS, standInFor, type StandIn } from "../support/crm-stand-ins.ts";
+import { tempDir, type TempDir } from "../support/temp-dir.ts";
+import { envFor } from "../support/tenant-env.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const MAPPING = `version: 1
+objects:
+  - object: Contact
+    crmCode: $event.recordId
+    with:
+      kyc: { object: KYC__c, of: Contact__c, many: true }
+      employer: { object: Account, by: AccountId, of: true }
+    fields:
+      type: { value: Person }
+      firstName: FirstName
+      lastName: LastName
+      taxIdentificationNumber: $string($sum(kyc.Score__c))
+      placeOfBirth: $string($count(kyc))
+      city: employer.BillingCity
+`;
+
+const SECRET = "webhook-secret-of-24-characters";
+const PARENTS = 5;
+const PARTS_EACH = 200;
+
+const idOf = (prefix: string, n: number): string =>
+  wholeId(`${prefix}Qk00000${String(n).padStart(5, "0")}`);
+const contactId = (n: number) => idOf("003", n);
+const partId = (n: number) => idOf("a01", n);
+const ACCOUNT = idOf("001", 1);
+
+type Json = Record<string, unknown>;
+
+let dir: TempDir;
+let sandbox: SandboxProcess;
+let standIn: StandIn;
+let daemon: DaemonProcess;
+let env: Record<string, string>;
+
+const salesforce = CRM_APIS.find(({ name }) => name === "salesforce");
+if (salesforce === undefined) throw new Error("no stand-in");
+
+const recordsOf = (object: string): Json[] => standIn.list.records.get(object) as Json[];
+const contactOf = (n: number): Json => ({
+  Id: contactId(n),
+  AccountId: ACCOUNT,
+  FirstName: "Ada",
+  LastName: `Muster ${n}`,
+  SystemModstamp: "2026-11-16T11:02:10.000+0000",
+});
+
+beforeAll(async () => {
+  dir = await tempDir();
+  sandbox = await startSandbox();
+  standIn = await standInFor(salesforce);
+  const contacts = Array.from({ length: PARENTS }, (_, n) => contactOf(n));
+  const parts = Array.from({ length: PARENTS * PARTS_EACH }, (_, n) => ({
+    Id: partId(n),
+    Contact__c: contactId(n % PARENTS),
+    Score__c: 1,
+  }));
+  standIn.list.records.set("Contact", contacts).set("KYC__c", parts);
+  standIn.list.records.set("Account", [{ Id: ACCOUNT, BillingCity: "Bern" }]);
+  await writeFile(join(dir.path, "mapping.yaml"), MAPPING);
+  env = envFor(sandbox, {
+    MAPPING: join(dir.path, "mapping.yaml"),
+    RELATED_WAIT_MS: "4000",
+    SALESFORCE_WEBHOOK_SECRET: SECRET,
+    ...salesforce.settings(standIn.url),
+    ...salesforce.secrets,
+  });
+  daemon = await startDaemon(env);
+}, 90_000);
+
+afterAll(async () => {
+  await daemon?.[Symbol.asyncDispose]();
+  await sandbox?.[Symbol.asyncDispose]();
+  await standIn?.[Symbol.asyncDispose]();
+  await dir?.[Symbol.asyncDispose]();
+});
+
+let transactions = 0;
+
+/** Change events of these records, as a relay sends them. */
+async function send(entityName: string, ids: readonly string[], changeType = "UPDATE") {
+  const body = ids.map((id) => {
+    transactions += 1;
+    const header = {
+      entityName,
+      recordIds: [id],
+      changeType,
+      transactionKey: `t${transactions}`,
+      sequenceNumber: 1,
+    };
+    return {
+      ChangeEventHeader: { ...header, commitTimestamp: Date.now(), commitNumber: transactions },
+    };
+  });
+  const headers = { authorization: `Bearer ${SECRET}`, "content-type": "application/json" };
+  const options = { method: "POST", headers, body: JSON.stringify(body) };
+  expect((await fetch(`${daemon.url}/webhooks/salesforce`, options)).status).toBe(200);
+}
+
+const relation = async (n: number) => (await sandbox.relations()).get(contactId(n));
+
+const readsOf = (path: RegExp) =>
+  standIn.reads.filter(({ url }) => path.test(decodeURIComponent(url ?? ""))).length;
+
+test("1,000 changes of parts of 5 records cost a few reads of each; kill -9 in the middle loses none", async () => {
+  const all = recordsOf("KYC__c").map(({ Id }) => String(Id));
+  for (let from = 0; from < all.length; from += 100) {
+    for (const part of recordsOf("KYC__c").slice(from, from + 100)) part["Score__c"] = 2;
+    await send("KYC__c", all.slice(from, from + 100));
+    if (from !== 500) continue;
+    await waitFor(() => standIn.reads.length > 0, {
+      what: "the first requests",
+      deadlineMs: 60_000,
+    });
+    daemon.process.kill("SIGKILL");
+    await daemon.process.ended;
+    daemon = await startDaemon(env);
+  }
+  await waitFor(async () => (await relation(PARENTS - 1)) !== undefined, {
+    what: "the relations",
+    deadlineMs: 60_000,
+  });
+  await waitUntilSettled(daemon);
+  for (let n = 0; n < PARENTS; n += 1) {
+    expect(await relation(n)).toMatchObject({
+      lastName: `Muster ${n}`,
+      taxIdentificationNumber: String(2 * PARTS_EACH),
+      city: "Bern",
+    });
+  }
+  expect(await daemon.metric("crmsync_dead_letters")).toBe(0);
+  const reads = readsOf(/\/sobjects\/Contact\/003/);
+  expect(reads).toBeGreaterThanOrEqual(PARENTS);
+  expect(reads).toBeLessThanOrEqual(4 * PARENTS);
+  // With the queries for parts, employers and owners, and the descriptions.
+  expect(standIn.reads.length).toBeLessThan(120);
+}, 180_000);
+
+test("a part that gets another owner, or is deleted, changes both", async () => {
+  const part = recordsOf("KYC__c")[0];
+  if (part === undefined) throw new Error("no part");
+  part["Contact__c"] = contactId(1);
+  await send("KYC__c", [partId(0)]);
+  const counts = async (first: string, second: string) =>
+    (await relation(0))?.["placeOfBirth"] === first &&
+    (await relation(1))?.["placeOfBirth"] === second;
+  await waitFor(() => counts("199", "201"), { what: "both owners", deadlineMs: 60_000 });
+
+  standIn.list.records.set(
+    "KYC__c",
+    recordsOf("KYC__c").filter(({ Id }) => Id !== partId(0)),
+  );
+  await send("KYC__c", [partId(0)], "DELETE");
+  await waitFor(() => counts("199", "200"), { what: "the owner without it", deadlineMs: 60_000 });
+}, 120_000);
+
+test("a change of the employer is one of all who work there; one that cannot be read empties nothing", async () => {
+  const [account] = recordsOf("Account");
+  if (account === undefined) throw new Error("no account");
+  account["BillingCity"] = "Chur";
+  standIn.faults.push({ status: 503 }, { status: 503 });
+  await send("Account", [ACCOUNT]);
+  await waitFor(
+    async () => [...(await sandbox.relations()).values()].every(({ city }) => city === "Chur"),
+    { what: "the new city", deadlineMs: 60_000 },
+  );
+  await waitUntilSettled(daemon);
+  account["BillingCity"] = null;
+  await send("Account", [ACCOUNT]);
+  await waitFor(
+    async () => [...(await sandbox.relations()).values()].every(({ city }) => city === undefined),
+    { what: "no city any more", deadlineMs: 60_000 },
+  );
+}, 180_000);
+
+test("an owner that the CRM does not have is a dead letter, unless the part was deleted, too", async () => {
+  await waitUntilSettled(daemon);
+  const orphans = [5000, 5001].map((n) => ({
+    Id: partId(n),
+    Contact__c: contactId(n),
+    Score__c: 1,
+  }));
+  recordsOf("KYC__c").push(...orphans);
+  const old = {
+    ChangeEventHeader: {
+      entityName: "KYC__c",
+      changeType: "UPDATE",
+      transactionKey: "o",
+      sequenceNumber: 1,
+      commitTimestamp: 1_794_826_930_000,
+      commitNumber: 1,
+    },
+  };
+  const push = (header: Json) =>
+    fetch(`${daemon.url}/webhooks/salesforce`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${SECRET}`, "content-type": "application/json" },
+      body: JSON.stringify({ ChangeEventHeader: { ...old.ChangeEventHeader, ...header } }),
+    });
+  await push({ recordIds: [partId(5000)] });
+  await push({ recordIds: [partId(5001)], changeType: "DELETE", transactionKey: "p" });
+  await waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === 1, {
+    what: "the dead letter",
+    deadlineMs: 60_000,
+  });
+  await waitUntilSettled(daemon);
+  expect(await daemon.metric("crmsync_dead_letters")).toBe(1);
+}, 120_000);
+
+test("without an API, an event of a part brings its owner and what belongs to it", async () => {
+  const event = (n: number, data: Json) => ({
+    specversion: "1.0",
+    id: `pushed-${n}`,
+    source: "/own-crm",
+    type: "crm.record.deleted",
+    subject: "KYC__c/9",
+    time: new Date().toISOString(),
+    data: { of: "Contact/77", ...data },
+  });
+  const record = { FirstName: "Bea", LastName: "Muster", AccountId: null };
+  const { status } = await daemon.push([
+    event(1, { record, related: { kyc: [{ Score__c: 7 }], employer: null } }),
+  ]);
+  expect(status).toBe(202);
+  const pushed = async () => (await sandbox.relations()).get("77");
+  await waitFor(async () => (await pushed()) !== undefined, {
+    what: "the relation",
+    deadlineMs: 60_000,
+  });
+  expect(await pushed()).toMatchObject({
+    lastName: "Muster",
+    taxIdentificationNumber: "7",
+    relationStatus: "active",
+  });
+  expect(await pushed()).not.toHaveProperty("city");
+  // What does not come is not empty.
+  await daemon.push([event(2, { record: { ...record, FirstName: "Eva" } })]);
+  await waitFor(async () => (await pushed())?.["firstName"] === "Eva", {
+    what: "the name",
+    deadlineMs: 60_000,
+  });
+  expect(await pushed()).toMatchObject({ taxIdentificationNumber: "7" });
+
+  const refused = await daemon.push([event(3, {})]);
+  expect(refused.status).toBe(400);
+  expect(await refused.text()).toContain("must be the whole CRM record of Contact/77");
+}, 120_000);
