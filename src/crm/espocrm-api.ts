@@ -99,7 +99,7 @@ const RECORDS_A_PAGE = 200;
 /** Records in a page when each is read by itself. */
 const READ_A_PAGE = 20;
 
-const headersOf = (api: RecordApi) => ({ "x-api-key": api.setting("ESPOCRM_API_KEY") });
+export const headersOf = (api: RecordApi) => ({ "x-api-key": api.setting("ESPOCRM_API_KEY") });
 
 async function readRecord(
   api: RecordApi,

@@ -1,8 +1,10 @@
 /** Reads the records that belong to others, as a mapping file names them under `with`, and finds out to whom they belong. */
 import { relationsOf, type Relation } from "../sync/mapped.ts";
 import { dynamicsRelations } from "./dynamics-related.ts";
+import { espocrmRelations } from "./espocrm-related.ts";
 import { hubspotRelations } from "./hubspot-related.ts";
 import { isObject, textOf, type Json } from "./json-value.ts";
+import { pipedriveRelations } from "./pipedrive-related.ts";
 import type { ListedRecord, NotListed } from "./record-lister.ts";
 import { isReadable, type NotRead } from "./record-reader.ts";
 import type { RelatedApi, RelationReader, WantedRecords } from "./relation-reader.ts";
@@ -13,6 +15,8 @@ const RELATION_READERS: Readonly<Record<string, RelationReader>> = {
   hubspot: hubspotRelations,
   salesforce: salesforceRelations,
   dynamics: dynamicsRelations,
+  pipedrive: pipedriveRelations,
+  espocrm: espocrmRelations,
 };
 
 /** Pages of related records for the values of one request; more would be no relation, but a list. */

@@ -83,4 +83,27 @@ export const RELATED: Readonly<Record<string, AnswerRelated>> = {
     const value = all.filter((row) => pairs.some(([name = "", id]) => row[name] === id));
     return ok({ value });
   },
+
+  pipedrive({ path, query }, { records }) {
+    const all = records.get(/^\/api\/v2\/(\w+)$/.exec(path)?.[1] ?? "");
+    const ids = query.get("ids")?.split(",");
+    const [by, value] = [...query].find(([name]) => name.endsWith("_id")) ?? [];
+    if (all === undefined || (ids === undefined && by === undefined)) return undefined;
+    const data = all.filter((one) =>
+      by === undefined ? ids?.includes(String(one["id"])) : String(one[by]) === value,
+    );
+    return ok({ success: true, data, additional_data: { next_cursor: null } });
+  },
+
+  espocrm({ path, query }, { records, pageSize }) {
+    const all = records.get(/^\/api\/v1\/(\w+)$/.exec(path)?.[1] ?? "");
+    if (all === undefined || query.get("where[0][type]") !== "in") return undefined;
+    const wanted = new Set(query.getAll("where[0][value][]"));
+    const found = all.filter((one) =>
+      wanted.has(String(one[query.get("where[0][attribute]") ?? ""])),
+    );
+    const offset = Number(query.get("offset"));
+    const size = Math.min(pageSize, Number(query.get("maxSize")));
+    return ok({ total: found.length, list: found.slice(offset, offset + size) });
+  },
 };

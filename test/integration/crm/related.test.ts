@@ -117,6 +117,62 @@ const CASES: readonly Case[] = [
     found: ["11", []],
     idOf: ({ id }) => id,
   },
+  {
+    crm: "pipedrive",
+    owner: "person",
+    owners: [
+      ["1", { org_id: 11 }],
+      ["2", { org_id: null }],
+      ["3", {}],
+    ],
+    one: { object: "organization", by: "org_id" },
+    many: { object: "deal", of: "person_id" },
+    records: {
+      organizations: [
+        { id: 11, name: "Bank" },
+        { id: 12, name: "Farm" },
+      ],
+      deals: [
+        { id: 22, person_id: 1 },
+        { id: 21, person_id: 1 },
+        { id: 23, person_id: 9 },
+      ],
+      persons: [
+        { id: 1, org_id: 11 },
+        { id: 4, org_id: 11 },
+      ],
+    },
+    found: ["11", ["21", "22"]],
+    idOf: ({ id }) => String(id),
+  },
+  {
+    crm: "espocrm",
+    owner: "Contact",
+    owners: [
+      ["1", { accountId: "11" }],
+      ["2", { accountId: null }],
+      ["3", {}],
+    ],
+    one: { object: "Account", by: "accountId" },
+    many: { object: "CKyc", of: "contactId" },
+    records: {
+      Account: [
+        { id: "11", industry: "Bank" },
+        { id: "12", industry: "Farm" },
+      ],
+      CKyc: [
+        { id: "22", contactId: "1" },
+        { id: "21", contactId: "1" },
+        { id: "23", contactId: "9" },
+      ],
+      Contact: [
+        { id: "1", accountId: "11" },
+        { id: "4", accountId: "11" },
+      ],
+    },
+    found: ["11", ["21", "22"]],
+    idOf: ({ id }) => id,
+  },
 ];
 
 async function open(one: Case) {
