@@ -64,7 +64,7 @@ export async function requestOwners(
   const named = relations.flatMap((relation) => ownersIn(data?.record ?? {}, relation));
   await thinEvents.noteOwners({ crm, subject }, named);
   const thin = JSON.stringify({ ...event, data: { fetch: crm } });
-  const waitMs = config.RELATED_WAIT_MS / PARTS_WAIT;
+  const waitMs = Math.round(config.RELATED_WAIT_MS / PARTS_WAIT);
   await thinEvents.put({ crm, subject, role: "part" }, order, thin, lane, waitMs);
   return { problem: undefined };
 }
