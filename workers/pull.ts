@@ -6,11 +6,13 @@ import { randomUUID } from "node:crypto";
 import { proxyOf, pullEveryMs } from "../src/config.ts";
 import { createCrmApi, type CrmApi } from "../src/crm/api-client.ts";
 import { politeApi } from "../src/crm/polite-api.ts";
+import type { Mapping } from "../src/mapping/mapping.ts";
 import type { Part } from "../src/ops/shutdown.ts";
 import { PullFailed, pullObject, type ObjectToPull } from "../src/pull/pull-object.ts";
 import { pulledCrms, settingFor, type PulledCrm } from "../src/pull/pulled-crms.ts";
 import { MemoryGate } from "../src/state/redis-health.ts";
 import { RENEW_PULL_MS, type PullState } from "../src/state/pulls.ts";
+import { needsRelated } from "../src/sync/mapped.ts";
 import { startPolling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -111,7 +113,7 @@ async function pullCrm(
   };
   const ends: string[] = [];
   try {
-    for (const object of mapping.objects) {
+    for (const object of objectsOf(mapping)) {
       const pull = await objectToPull(runtime, api, crm, object, { signal, until }, async (done) =>
         keep({ objects: { ...state.objects, [object]: done } }),
       );
@@ -139,6 +141,12 @@ async function pullCrm(
   }
 }
 
+/** Also the parts of others: their changes are changes of their owners. */
+const objectsOf = ({ objects, relations = [] }: Mapping): Iterable<string> => {
+  const parts = relations.filter(({ isPart }) => isPart).map(({ object }) => object);
+  return new Set([...objects, ...parts]);
+};
+
 const NO_OBJECT = {
   kind: "client_error",
   reason:
@@ -164,7 +172,8 @@ async function objectToPull(
     api: politeApi(api, { pauseMs: lister.pauseMs, setting: settingFor(config), signal }),
     fields: mapping.reads,
     contentOf: await keyring.contentHash(),
-    isThin: false,
+    // What belongs to it is read with it.
+    isThin: reader !== undefined && needsRelated(mapping, object),
     ids: pulls.idsOf(crm, object),
     now: () => clock.now(),
     keep,

@@ -147,6 +147,6 @@ const keysAt = (parent: Path): readonly string[] =>
       ? KEYS.top
       : parent[2] === "with"
         ? KEYS.relation
-      : parent.includes("fields")
-        ? KEYS.field
-        : KEYS.rule;
+        : parent.includes("fields")
+          ? KEYS.field
+          : KEYS.rule;
