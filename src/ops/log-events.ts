@@ -70,7 +70,7 @@ export const LOG_EVENTS = {
   "pull.not_answered":
     "A CRM was asked for its changes and did not answer as it should; it is asked again.",
   "pull.cursor_lost":
-    "A CRM does not know any more where the last pull ended: all its records are listed in the lane bulk, and deletions since then need a comparison.",
+    "A CRM has lost the place of the last pull: all its records are listed in the lane bulk.",
   "pull.failed": "A pull of a CRM ended with an error that is not the CRM's; it is tried again.",
   "crm.not_checked":
     "Whether the CRMs are as the mapping needs them could not be checked; that is tried again.",

@@ -51,6 +51,40 @@ export const INTAKE: RowSpec = {
     },
     {
       kind: "bars",
+      title: "Changes found by pulling",
+      description:
+        "Changes that a CRM of PULL_FROM told when it was asked: known ones, new ones, and how many of these, older than a minute, no webhook had brought.",
+      runbook: "Webhooks get lost",
+      unit: "short",
+      width: 12,
+      none: "no CRM is pulled",
+      queries: [
+        {
+          expr: `sum by (crm, result) (${increase("pull_changes_total")})`,
+          legend: "{{crm}} {{result}}",
+        },
+      ],
+    },
+    {
+      kind: "lines",
+      title: "Since the last pull",
+      description:
+        "Time since the last pull of each CRM that has brought all its changes, and how many CRMs are overdue.",
+      runbook: "CrmsyncPullOverdue",
+      unit: "s",
+      width: 12,
+      none: "no CRM is pulled",
+      queries: [
+        {
+          expr: `time() - ${shared("pull_last_success_timestamp_seconds", "", "crm")}`,
+          legend: "{{crm}}",
+        },
+        { expr: `${shared("pulls_overdue")} > 0`, legend: "overdue CRMs" },
+      ],
+      colors: { "overdue CRMs": "red" },
+    },
+    {
+      kind: "bars",
       title: "Senders' requests by response",
       description:
         "Responses of POST /events and /webhooks (202 accepted, 400 not an event, 401 wrong token or signature, 503 Redis is away or full), outcomes of webhooks, and fetches of records from CRMs.",
