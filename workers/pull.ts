@@ -22,6 +22,9 @@ const LOOK_MS = 1000;
 const TIMEOUT_MS = 60_000;
 const MAX_BYTES = 64 * 1024 * 1024;
 
+/** By so much Redis' clock may be set back without a word, ms. */
+const CLOCK_MS = 60_000;
+
 /** A listing waits while so many events wait in the inbox. */
 const ENOUGH_EVENTS = 5000;
 
@@ -84,8 +87,9 @@ async function endPulls({ heartbeats, pulls }: Runtime): Promise<void> {
 }
 
 async function isDue({ clock, pulls }: Runtime, crm: string): Promise<boolean> {
-  const state = await pulls.state(crm);
-  return state === undefined || state.nextAt <= clock.now();
+  const { at = 0, nextAt } = (await pulls.state(crm)) ?? { nextAt: 0 };
+  // A last pull in the future was noted by a clock that was ahead: so was the next one.
+  return nextAt <= clock.now() || at > clock.now() + CLOCK_MS;
 }
 
 /** Pulls all objects of one CRM, and keeps how that went. @throws what is not the CRM's fault. */
@@ -112,33 +116,38 @@ async function pullCrm(
     await pulls.keep(crm.name, state);
   };
   const ends: string[] = [];
-  try {
-    for (const object of objectsOf(mapping)) {
-      const pull = await objectToPull(runtime, api, crm, object, { signal, until }, async (done) =>
-        keep({ objects: { ...state.objects, [object]: done } }),
-      );
+  let failed: PullFailed | undefined;
+  for (const object of objectsOf(mapping)) {
+    const pull = await objectToPull(runtime, api, crm, object, { signal, until }, async (done) =>
+      keep({ objects: { ...state.objects, [object]: done } }),
+    );
+    try {
       const end = await pullObject(pull, state.objects[object]);
       ends.push(end);
-      if (end === "cursor_lost") {
-        log.warn({ crm: crm.name }, "pull.cursor_lost");
-        await keep({ lost: { at: clock.now(), since: state.at ?? began } });
-      }
+      if (end !== "cursor_lost") continue;
+      log.warn({ crm: crm.name }, "pull.cursor_lost");
+      await keep({ lost: { at: clock.now(), since: state.at ?? began } });
+    } catch (error) {
+      if (!(error instanceof PullFailed) || signal.aborted) throw error;
+      // What fails for one object need not fail for the next one, unless the CRM asks for a pause.
+      failed ??= error;
+      if (error.pauseMs > 0) break;
     }
-    if (ends.every((end) => end === "unknown_object")) {
-      throw new PullFailed(mapping.objects.join(", "), NO_OBJECT);
-    }
+  }
+  if (failed === undefined && ends.every((end) => end === "unknown_object")) {
+    failed = new PullFailed(mapping.objects.join(", "), NO_OBJECT);
+  }
+  if (failed === undefined) {
     const { failure: _, ...well } = state;
     state = well;
     const isAll = ends.every((end) => end !== "listing" && end !== "cursor_lost");
-    await keep({ at: began, nextAt: isAll ? began + everyMs : 0 });
-  } catch (error) {
-    if (!(error instanceof PullFailed) || signal.aborted) throw error;
-    rarely.warn({ crm: crm.name, why: error.message }, "pull.not_answered", crm.name);
-    await keep({
-      failure: { since: state.failure?.since ?? began, why: error.message },
-      nextAt: clock.now() + Math.max(everyMs, error.pauseMs),
-    });
+    return keep(isAll ? { at: began, nextAt: began + everyMs } : { nextAt: 0 });
   }
+  rarely.warn({ crm: crm.name, why: failed.message }, "pull.not_answered", crm.name);
+  await keep({
+    failure: { since: state.failure?.since ?? began, why: failed.message },
+    nextAt: clock.now() + Math.max(everyMs, failed.pauseMs),
+  });
 }
 
 /** Also the parts of others: their changes are changes of their owners. */
