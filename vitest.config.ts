@@ -42,7 +42,7 @@ export default defineConfig({
   test: {
     experimental: { viteModuleRunner: false },
     // The tests mostly wait for processes and windows: more of them than cores run at once.
-    maxWorkers: availableParallelism() + 5,
+    maxWorkers: availableParallelism() + 3,
     sequence: { sequencer: LongestFirst },
     reporters: [new SummaryReporter()],
     projects: [
