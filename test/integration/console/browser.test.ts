@@ -98,6 +98,10 @@ async function serveWithContent() {
   await storeLetter(runtime, "r1");
   await runtime.sources.heard("/crm/a", Date.now() - 2 * 86_400_000);
   await runtime.sources.heard(`/crm/${"b".repeat(80)}`, Date.now());
+  const pulled = { objects: {}, since: 0, at: Date.now() - 60_000, nextAt: 0, everyMs: 300_000 };
+  await runtime.pulls.keep("hubspot", pulled);
+  const failure = { since: Date.now() - 60_000, why: "contact: HTTP 401 EXPIRED_AUTHENTICATION" };
+  await runtime.pulls.keep("twenty", { ...pulled, failure });
   const counts = { created: 3, rejected: 2, "sender_error events 401": 4 };
   await runtime.outcomes.add(new Map(Object.entries(counts)), Date.now());
   return server;
