@@ -4,7 +4,7 @@ import { createAgent, type AgentOptions, type Dispatcher } from "../ops/undici.t
 import { isDeeperThan } from "../event/depth.ts";
 import { waitAskedMs } from "../quota/retry-after.ts";
 import { isObject, parseFromCrm } from "./json-value.ts";
-import type { ApiResult, NotRead, RecordApi } from "./record-reader.ts";
+import { isRecordNotFound, type ApiResult, type NotRead, type RecordApi } from "./record-reader.ts";
 
 export interface CrmApi extends Omit<RecordApi, "setting"> {
   /** @param content sent as JSON */
@@ -228,7 +228,8 @@ function classify(response: ApiResponse | NoResponse): ApiResult {
       : { kind: "unavailable", reason: NO_OBJECT };
   }
   const code = codeOf(body);
-  if (status === 404 || status === 410) {
+  // Twenty: 404, and 400 of its older versions.
+  if (status === 404 || status === 410 || (status === 400 && isRecordNotFound(body))) {
     // A web page comes from something other than the API, so it does not mean "deleted".
     return /html/i.test(String(headers["content-type"]))
       ? {

@@ -1,5 +1,5 @@
 /** Reads one record from a CRM's API, for events that come without their record. */
-import { textOf, timeOf } from "./json-value.ts";
+import { isObject, textOf, timeOf } from "./json-value.ts";
 
 export interface RecordReader {
   /** Variables without which no record can be read. */
@@ -105,6 +105,10 @@ export const notAboutRecord = ({ status, code }: NotFound): NotRead => ({
   kind: "client_error",
   reason: `HTTP ${status} ${code ?? "without the CRM's error code"}, which does not say that the record is deleted`,
 });
+
+/** Whether this is what Twenty says of a record that it does not have. */
+export const isRecordNotFound = (body: unknown): boolean =>
+  isObject(body) && [body["messages"]].flat()[0] === "Record not found";
 
 /** Whether this can be the name of an object or the id of a record in a CRM's API. */
 export const isReadable = (name: string): boolean => /^[\w-]{1,255}$/.test(name);

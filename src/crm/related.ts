@@ -9,6 +9,7 @@ import type { ListedRecord, NotListed } from "./record-lister.ts";
 import { isReadable, type NotRead } from "./record-reader.ts";
 import type { RelatedApi, RelationReader, WantedRecords } from "./relation-reader.ts";
 import { salesforceRelations } from "./salesforce-related.ts";
+import { twentyRelations } from "./twenty-related.ts";
 
 /** By the name of the connector. */
 const RELATION_READERS: Readonly<Record<string, RelationReader>> = {
@@ -17,6 +18,7 @@ const RELATION_READERS: Readonly<Record<string, RelationReader>> = {
   dynamics: dynamicsRelations,
   pipedrive: pipedriveRelations,
   espocrm: espocrmRelations,
+  twenty: twentyRelations,
 };
 
 /** Pages of related records for the values of one request; more would be no relation, but a list. */

@@ -1,11 +1,40 @@
-/** Lists Twenty's records, and asks what has changed. */
+/** Reads and lists Twenty's records, and asks what has changed. */
 import { changesByTime, type ChangePuller, type PulledChange } from "./change-puller.ts";
 import { isObject, timeOf, type Json } from "./json-value.ts";
 import { NO_LIST, pluralOf, toPage, type NotListed, type RecordLister } from "./record-lister.ts";
-import { addressOf, type ApiResult, type RecordApi } from "./record-reader.ts";
+import {
+  addressOf,
+  isRecordNotFound,
+  toFetchedRecord,
+  type ApiResult,
+  type RecordApi,
+  type RecordReader,
+} from "./record-reader.ts";
+
+const NEEDS = ["TWENTY_API_URL", "TWENTY_API_KEY"];
+
+/** For records that are read together with related ones: webhooks bring theirs. */
+export const twentyReader: RecordReader = {
+  needs: NEEDS,
+  async fetchRecord(api, object, recordId) {
+    const result = await api.get(`${addressFor(api, object, recordId)}?depth=0`, headersOf(api));
+    const data = result.kind === "found" ? result.body["data"] : undefined;
+    const record = isObject(data) ? data[object] : undefined;
+    const answer =
+      result.kind === "found" ? { ...result, body: isObject(record) ? record : {} } : result;
+    const fetched = toFetchedRecord(answer, {
+      recordId,
+      id: "id",
+      modifiedAt: "updatedAt",
+      isAboutRecord: ({ body }) => isRecordNotFound(body),
+    });
+    const isDeleted = fetched.kind === "found" && timeOf(fetched.record["deletedAt"]) !== undefined;
+    return isDeleted ? { kind: "missing" } : fetched;
+  },
+};
 
 export const twentyLister: RecordLister = {
-  needs: ["TWENTY_API_URL", "TWENTY_API_KEY"],
+  needs: NEEDS,
   // Twenty allows 100 requests a minute.
   pauseMs: 700,
   async open(api, object, fields) {
@@ -95,15 +124,20 @@ const RECORDS_A_PAGE = 200;
 
 const pluralName = (object: string): string => PLURALS[object] ?? pluralOf(object);
 
+const addressFor = (api: RecordApi, object: string, ...id: readonly string[]): string =>
+  addressOf(api.setting("TWENTY_API_URL"), "/rest", pluralName(object), ...id);
+
+const headersOf = (api: RecordApi) => ({
+  authorization: `Bearer ${api.setting("TWENTY_API_KEY")}`,
+});
+
 function ask(api: RecordApi, object: string, more: Readonly<Record<string, string>>) {
-  const base = addressOf(api.setting("TWENTY_API_URL"), "/rest", pluralName(object));
   // Without depth the records of other objects come along.
   const query = new URLSearchParams({ depth: "0", order_by: "id", ...more });
-  const headers = { authorization: `Bearer ${api.setting("TWENTY_API_KEY")}` };
-  return api.get(`${base}?${query.toString()}`, headers);
+  return api.get(`${addressFor(api, object)}?${query.toString()}`, headersOf(api));
 }
 
-async function listPage(
+export async function listPage(
   api: RecordApi,
   object: string,
   query: Readonly<Record<string, string>>,

@@ -1,5 +1,5 @@
 /** CRMs with a few records of two objects each, in the form in which their APIs list them. */
-import { CRM_APIS, LIST_ONLY_APIS, PULL_ONLY_APIS, type CrmAccess } from "./crm-stand-ins.ts";
+import { CRM_APIS, PULL_ONLY_APIS, type CrmAccess } from "./crm-stand-ins.ts";
 import { fixture } from "./fixtures.ts";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -23,9 +23,7 @@ interface Population {
 }
 
 const crmOf = (name: string): CrmAccess => {
-  const found = [...CRM_APIS, ...LIST_ONLY_APIS, ...PULL_ONLY_APIS].find(
-    (one) => one.name === name,
-  );
+  const found = [...CRM_APIS, ...PULL_ONLY_APIS].find((one) => one.name === name);
   if (found === undefined) throw new Error(`no stand-in for ${name}`);
   return found;
 };

@@ -106,4 +106,30 @@ export const RELATED: Readonly<Record<string, AnswerRelated>> = {
     const size = Math.min(pageSize, Number(query.get("maxSize")));
     return ok({ total: found.length, list: found.slice(offset, offset + size) });
   },
+
+  /** A value that is no UUID is an error; what is in the bin is left out. */
+  twenty({ path, query }, { records, pageSize }) {
+    const plural = /^\/rest\/(\w+)$/.exec(path)?.[1] ?? "";
+    const all = records.get(plural);
+    const [, field = "", values] = /^(\w+)\[in\]:\[(.+)\]$/.exec(query.get("filter") ?? "") ?? [];
+    if (all === undefined || values === undefined) return undefined;
+    const wanted = new Set(values.split(",").map((value) => value.replaceAll('"', "")));
+    if ([...wanted].some((id) => !/^[\da-f-]{36}$/.test(id)) || query.get("depth") !== "0") {
+      return ok({ statusCode: 400, error: "BadRequestException", messages: ["…"] }, 400);
+    }
+    const found = all.filter(
+      (one) => wanted.has(String(one[field])) && typeof one["deletedAt"] !== "string",
+    );
+    const from = Number(query.get("starting_after") ?? 0);
+    const end = from + Math.min(pageSize, Number(query.get("limit")));
+    return ok({
+      data: { [plural]: found.slice(from, end) },
+      pageInfo: {
+        hasNextPage: end < found.length,
+        startCursor: String(from),
+        endCursor: String(end),
+      },
+      totalCount: found.length,
+    });
+  },
 };

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { DESCRIPTIONS, type CrmDescription } from "./crm-descriptions.ts";
 import { LISTS, type CrmList } from "./crm-lists.ts";
 import { RELATED } from "./crm-relations.ts";
-import { fixtureText } from "./fixtures.ts";
+import { fixture, fixtureText } from "./fixtures.ts";
 
 /** What every request to an API needs. */
 export interface CrmAccess {
@@ -23,7 +23,7 @@ export interface CrmAccess {
 
 /** An API from which single records are read. */
 export interface CrmApiCase extends CrmAccess {
-  readonly name: "hubspot" | "salesforce" | "dynamics" | "espocrm" | "pipedrive";
+  readonly name: "hubspot" | "salesforce" | "dynamics" | "espocrm" | "pipedrive" | "twenty";
   readonly object: string;
   readonly recordId: string;
   /** Where the record is read, without its query. */
@@ -43,6 +43,9 @@ const DYNAMICS_ID = "5f2d9c11-7ba3-ef11-8a69-6045bd8f1a20";
 const ESPO_RECORD = JSON.stringify(
   (JSON.parse(fixtureText("espocrm/01-Contact.create.json")) as unknown[])[0],
 );
+const TWENTY_RECORD = (
+  fixture("twenty/02-person.updated.json") as { record: { readonly id: string } }
+).record;
 
 export const CRM_APIS: readonly CrmApiCase[] = [
   {
@@ -129,15 +132,16 @@ export const CRM_APIS: readonly CrmApiCase[] = [
     notFound: '{"success":false,"error":"Person not found","error_info":"…","data":null}',
     unauthorized: '{"success":false,"error":"unauthorized access","errorCode":401}',
   },
-];
-
-/** APIs that are only listed: their webhooks bring the whole record. */
-export const LIST_ONLY_APIS: readonly CrmAccess[] = [
   {
     name: "twenty",
+    object: "person",
+    recordId: TWENTY_RECORD.id,
+    path: `/rest/people/${TWENTY_RECORD.id}`,
     settings: (url) => ({ TWENTY_API_URL: url }),
     secrets: { TWENTY_API_KEY: "twenty-key" },
     header: ["authorization", () => "Bearer twenty-key"],
+    record: `{"data":{"person":${withLongNumber(JSON.stringify(TWENTY_RECORD), /^\{/)}}}`,
+    notFound: '{"statusCode":404,"error":"NotFoundException","messages":["Record not found"]}',
     unauthorized: '{"statusCode":401,"messages":["Token invalid."],"error":"Unauthorized"}',
   },
 ];

@@ -5,7 +5,7 @@ import { FETCH_FROM } from "../webhooks/rule.ts";
 import type { PullRule } from "./rule.ts";
 
 /** CRMs with a connector of their own, which PULL_FROM names. */
-const CRMS: ReadonlySet<string> = new Set([...FETCH_FROM, "twenty"]);
+const CRMS: ReadonlySet<string> = new Set(FETCH_FROM);
 
 /** @param known the objects that the mapping has rules for. */
 export function checkPulls(

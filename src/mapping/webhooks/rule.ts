@@ -17,6 +17,7 @@ export const FETCH_FROM = [
   "pipedrive",
   "redtail",
   "salesforce",
+  "twenty",
   "wealthbox",
 ] as const;
 

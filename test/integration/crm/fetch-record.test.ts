@@ -294,6 +294,33 @@ test("Pipedrive: a record in the bin counts as one that it does not have", async
   expect(await opened.read()).toEqual({ kind: "missing" });
 });
 
+test("Twenty: its older versions say with a 400 that they have no such record", async () => {
+  const crm = apiOf("twenty");
+  await using opened = await open(crm);
+  const { faults, reads } = opened.standIn;
+  const refusal = (message: string) => ({
+    status: 400,
+    body: JSON.stringify({ statusCode: 400, error: "BadRequestException", messages: [message] }),
+  });
+  faults.push(refusal("Record not found"), refusal("object 'people' not found. eg: companies"));
+  expect(await opened.read()).toEqual({ kind: "missing" });
+  expect(await opened.read()).toEqual({
+    kind: "client_error",
+    reason: "HTTP 400 BadRequestException",
+  });
+  // Without it the records of other objects would come along.
+  expect(reads.map(({ url }) => url)).toEqual([`${crm.path}?depth=0`, `${crm.path}?depth=0`]);
+});
+
+test("Twenty: a record in the bin counts as one that it does not have", async () => {
+  const crm = apiOf("twenty");
+  await using opened = await open(crm);
+  const body = crm.record.replace('"deletedAt":null', '"deletedAt":"2026-11-16T09:11:00.000Z"');
+  expect(body).not.toBe(crm.record);
+  opened.standIn.faults.push({ status: 200, body });
+  expect(await opened.read()).toEqual({ kind: "missing" });
+});
+
 test("a 401 of one CRM keeps the tokens of the others", async () => {
   const [salesforce, hubspot] = [apiOf("salesforce"), apiOf("hubspot")];
   await using standIn = await standInFor(salesforce);

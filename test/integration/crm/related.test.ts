@@ -173,6 +173,35 @@ const CASES: readonly Case[] = [
     found: ["11", ["21", "22"]],
     idOf: ({ id }) => id,
   },
+  {
+    crm: "twenty",
+    owner: "person",
+    owners: [
+      [guid(1), { companyId: guid(11) }],
+      [guid(2), { companyId: null }],
+      [guid(3), {}],
+    ],
+    one: { object: "company", by: "companyId" },
+    many: { object: "kyc", of: "personId" },
+    records: {
+      companies: [
+        { id: guid(11), industry: "Bank" },
+        { id: guid(12), industry: "Farm" },
+      ],
+      kycs: [
+        { id: guid(22), personId: guid(1) },
+        { id: guid(21), personId: guid(1) },
+        { id: guid(24), personId: guid(1), deletedAt: "2026-11-16T09:10:10.500Z" },
+        { id: guid(23), personId: guid(9) },
+      ],
+      people: [
+        { id: guid(1), companyId: guid(11) },
+        { id: guid(4), companyId: guid(11) },
+      ],
+    },
+    found: [guid(11), [guid(21), guid(22)]],
+    idOf: ({ id }) => id,
+  },
 ];
 
 async function open(one: Case) {
@@ -257,6 +286,33 @@ describe.for(CASES.map((one) => [one.crm, one] as const))("%s", ([, one]) => {
     if ("kind" in ofMany) throw new Error(JSON.stringify(ofMany));
     expect([...ofMany]).toEqual(parts.map((id) => [id, [own]]));
     expect(opened.standIn.reads.length).toBeLessThan(8);
+  });
+});
+
+test("Twenty: what is no UUID is not asked for, since it would make Twenty refuse the others", async () => {
+  const twenty = CASES.find(({ crm }) => crm === "twenty");
+  if (twenty === undefined) throw new Error("no case");
+  await using opened = await open(twenty);
+  expect(await opened.ownersOf(["4711"], 0)).toEqual(new Map());
+  expect(opened.standIn.reads).toHaveLength(0);
+  expect(await opened.ownersOf(["4711", guid(21)], 1)).toEqual(new Map([[guid(21), [guid(1)]]]));
+});
+
+test("Twenty: records that do not show to whom they belong cannot be read", async () => {
+  const twenty = CASES.find(({ crm }) => crm === "twenty");
+  if (twenty === undefined) throw new Error("no case");
+  await using opened = await open(twenty);
+  const pageInfo = { hasNextPage: false, endCursor: null };
+  const body = { data: { kycs: [{ id: guid(21) }] }, pageInfo, totalCount: 1 };
+  const { faults, reads } = opened.standIn;
+  await opened.read();
+  expect(reads[1]?.url).toMatch(/^\/rest\/kycs\?depth=0&/);
+  const company = { id: guid(11), industry: "Bank" };
+  const companies = JSON.stringify({ data: { companies: [company] }, pageInfo, totalCount: 1 });
+  faults.push({ status: 200, body: companies }, { status: 200, body: JSON.stringify(body) });
+  expect(await opened.read()).toEqual({
+    kind: "client_error",
+    reason: "kyc comes without personId",
   });
 });
 

@@ -387,7 +387,7 @@ describe("mistakes of the section", () => {
     ],
     [
       "verify: bearer\nfetch: odoo",
-      "must be one of dynamics, espocrm, hubspot, pipedrive, redtail, salesforce, wealthbox",
+      "must be one of dynamics, espocrm, hubspot, pipedrive, redtail, salesforce, twenty, wealthbox",
     ],
   ] as const)("%j: %s", ([webhook, message]) => {
     expect(() => readMappingFile(fileWith(webhook), "m.yaml")).toThrow(message);
