@@ -1,12 +1,16 @@
 /** HTTP intake: /events, the webhooks and their description, on the daemon's Redis and configuration. */
 import { settingOf } from "../src/config.ts";
+import type { CrmConnector, WebhookEvent } from "../src/crm/connector.ts";
 import { CONNECTORS } from "../src/crm/connectors.ts";
 import { jsonEndpoint } from "../src/crm/json-webhook.ts";
+import { splitSubject } from "../src/event/crm-event.ts";
 import { serveEvents } from "../src/http/events.ts";
 import { serveOpenApi } from "../src/http/openapi.ts";
 import { createIntakeGuard, type IntakeGuard } from "../src/http/intake-guard.ts";
 import type { IntakePorts } from "../src/http/store-events.ts";
 import { serveWebhooks, WEBHOOK_OUTCOMES } from "../src/http/webhooks.ts";
+import type { Mapping } from "../src/mapping/mapping.ts";
+import { needsRelated } from "../src/sync/mapped.ts";
 import type { HttpServer } from "./http-server.ts";
 import { canFetch } from "./request-fetch.ts";
 import type { Runtime } from "./runtime.ts";
@@ -62,7 +66,8 @@ function serveCrmWebhooks(
   ports: IntakePorts,
 ): void {
   const { config, log, mapping, metrics, rarely } = runtime;
-  const endpoints = [...CONNECTORS, ...mapping.webhooks.map(jsonEndpoint)];
+  const connectors = CONNECTORS.map((connector) => readingRelated(connector, mapping));
+  const endpoints = [...connectors, ...mapping.webhooks.map(jsonEndpoint)];
   const secret = (name: string) => {
     const named = config.namedSecret(name);
     return named === undefined ? settingOf(config, name) : () => named.value();
@@ -90,6 +95,23 @@ function serveCrmWebhooks(
     },
   });
 }
+
+/** The record of a webhook is read from the CRM where others belong to it: the webhook has it alone. */
+const readingRelated = (connector: CrmConnector, mapping: Mapping): CrmConnector => ({
+  ...connector,
+  toEvents(request, canFetch) {
+    const translated = connector.toEvents(request, canFetch);
+    const isAlone = ({ data, subject, type }: WebhookEvent) =>
+      canFetch &&
+      data?.record !== undefined &&
+      type !== "crm.record.deleted" &&
+      needsRelated(mapping, splitSubject(subject).object);
+    const events = translated.events.map((event) =>
+      isAlone(event) ? { ...event, data: { fetch: connector.name } } : event,
+    );
+    return { ...translated, events };
+  },
+});
 
 /** A request that brings events starts a trace once its body has been read. */
 function traceRequests(app: App, { tracing }: Runtime): void {

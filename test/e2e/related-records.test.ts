@@ -1,4 +1,5 @@
 /** Relations made of several objects: a Salesforce contact with its KYC objects and its employer. */
+import { createHmac } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -11,6 +12,7 @@ import {
   type SandboxProcess,
 } from "../support/crmsync.ts";
 import { CRM_APIS, standInFor, type StandIn } from "../support/crm-stand-ins.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { tempDir, type TempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -261,3 +263,54 @@ test("without an API, an event of a part brings its owner and what belongs to it
   expect(refused.status).toBe(400);
   expect(await refused.text()).toContain("must be the whole CRM record of Contact/77");
 }, 120_000);
+
+test("a webhook that brings its record alone lets it be read with those that belong to it", async () => {
+  const twenty = CRM_APIS.find(({ name }) => name === "twenty");
+  if (twenty === undefined) throw new Error("no stand-in");
+  await using api = await standInFor(twenty);
+  await using service = await localSandbox();
+  await using folder = await tempDir();
+  const [company, id] = [
+    "a2f0b7c4-1111-4e4e-9f9f-000000000001",
+    "a2f0b7c4-2222-4e4e-9f9f-000000000002",
+  ];
+  const person = { id, name: { firstName: "Ada", lastName: "Muster" }, companyId: company };
+  const at = new Date().toISOString();
+  api.list.records.set("people", [{ ...person, updatedAt: at, deletedAt: null }]);
+  api.list.records.set("companies", [{ id: company, address: { addressCity: "Bern" } }]);
+  const mapping = join(folder.path, "twenty.yaml");
+  await writeFile(
+    mapping,
+    `version: 1
+objects:
+  - object: person
+    crmCode: $event.recordId
+    with:
+      company: { object: company, by: companyId }
+    fields:
+      type: { value: Person }
+      firstName: name.firstName
+      lastName: name.lastName
+      city: company.address.addressCity
+`,
+  );
+  const settings = { ...twenty.settings(api.url), ...twenty.secrets };
+  const own = { MAPPING: mapping, DATA_DIR: folder.path, TWENTY_WEBHOOK_SECRET: SECRET };
+  await using receiver = await localDaemon(envFor(service, { ...settings, ...own }));
+  const body = JSON.stringify({
+    eventName: "person.updated",
+    record: { ...person, updatedAt: at },
+  });
+  const timestamp = String(Date.now());
+  const signature = createHmac("sha256", SECRET).update(`${timestamp}:${body}`).digest("hex");
+  const headers = {
+    "content-type": "application/json",
+    "x-twenty-webhook-timestamp": timestamp,
+    "x-twenty-webhook-signature": signature,
+  };
+  const options = { method: "POST", headers, body };
+  expect((await fetch(`${receiver.url}/webhooks/twenty`, options)).status).toBe(200);
+  const relationOf = async () => (await service.relations()).get(id);
+  await waitFor(async () => (await relationOf()) !== undefined, { what: "the relation" });
+  expect(await relationOf()).toMatchObject({ lastName: "Muster", city: "Bern" });
+});

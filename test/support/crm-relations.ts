@@ -109,8 +109,10 @@ export const RELATED: Readonly<Record<string, AnswerRelated>> = {
 
   /** A value that is no UUID is an error; what is in the bin is left out. */
   twenty({ path, query }, { records, pageSize }) {
-    const plural = /^\/rest\/(\w+)$/.exec(path)?.[1] ?? "";
+    const [, plural = "", id] = /^\/rest\/(\w+)(?:\/([\da-f-]{36}))?$/.exec(path) ?? [];
     const all = records.get(plural);
+    const one = all?.find((record) => record["id"] === id);
+    if (one !== undefined) return ok({ data: { [plural === "people" ? "person" : plural]: one } });
     const [, field = "", values] = /^(\w+)\[in\]:\[(.+)\]$/.exec(query.get("filter") ?? "") ?? [];
     if (all === undefined || values === undefined) return undefined;
     const wanted = new Set(values.split(",").map((value) => value.replaceAll('"', "")));
