@@ -186,7 +186,7 @@ it("systemctl stop: the embedded Redis stays until the requests under way are se
   };
   {
     await using daemon = await startDaemon(env);
-    await armFault(sandbox, { fault: "latency", ms: 4000, method: "POST" });
+    await armFault(sandbox, { fault: "latency", ms: 3000, method: "POST" });
     await daemon.push([personEvent("1")]);
     const underWay = () => daemon.metric("crmsync_queue_jobs", { queue: "sync", state: "active" });
     await waitFor(async () => (await underWay()) === 1, { what: "the request is under way" });

@@ -248,7 +248,7 @@ test("Custom limits: 5000 in an hour, 50 in ten seconds", async () => {
 });
 
 test("The requests of processes that are all gone return in the figures, too", async () => {
-  const limits = { ...SHORT, hourMs: 500, burstMs: 100 };
+  const limits = { ...SHORT, hourMs: 3000, burstMs: 100 };
   const { quota, prefix } = await openQuota(limits);
   await spend(quota, 5);
   await quota.disconnect();
