@@ -170,7 +170,7 @@ async function objectToPull(
   { signal, until }: { readonly signal: AbortSignal; readonly until: number },
   keep: ObjectToPull["keep"],
 ): Promise<ObjectToPull> {
-  const { clock, config, inbox, keyring, mapping, pulls, redis } = runtime;
+  const { clock, config, inbox, keyring, mapping, pulls, redis, thinEvents } = runtime;
   const memory = new MemoryGate(redis);
   return {
     crm,
@@ -183,6 +183,9 @@ async function objectToPull(
     contentOf: await keyring.contentHash(),
     // What belongs to it is read with it.
     isThin: reader !== undefined && needsRelated(mapping, object),
+    relations: mapping.relations ?? [],
+    notePart: (part, owner) =>
+      void thinEvents.noteOwners({ crm, subject: part }, [owner]).catch(() => {}),
     ids: pulls.idsOf(crm, object),
     now: () => clock.now(),
     keep,

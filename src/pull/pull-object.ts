@@ -1,9 +1,11 @@
 /** Pulls one object of a CRM: what has changed since its cursor, and all of it where the cursor is not known. */
 import type { ChangePuller, CursorLost, ObjectChanges, PullApi } from "../crm/change-puller.ts";
-import type { NotListed, RecordLister } from "../crm/record-lister.ts";
+import type { ListedRecord, NotListed, RecordLister } from "../crm/record-lister.ts";
 import type { NotFound, RecordReader } from "../crm/record-reader.ts";
+import { withRelated } from "../crm/related.ts";
 import type { ContentHash } from "../event/event-key.ts";
 import type { PulledIds, PulledObject } from "../state/pulls.ts";
+import type { Relation } from "../sync/mapped.ts";
 import { eventOfChange, eventOfListed, type PulledEvent } from "./pulled-events.ts";
 
 /** A CRM dates a change before it can be listed, and its clock may be behind ours, ms. */
@@ -24,6 +26,9 @@ export interface ObjectToPull {
   readonly contentOf: ContentHash;
   /** Its records need others beside them, which the CRM is asked for. */
   readonly isThin: boolean;
+  readonly relations: readonly Relation[];
+  /** Notes to which record another one belongs, as subjects. */
+  notePart(part: string, owner: string): void;
   readonly ids: PulledIds;
   /** The present time, ms, by the clock of Redis. */
   now(): number;
@@ -139,7 +144,8 @@ async function list(pull: ObjectToPull, from: PulledObject): Promise<PullEnd> {
       throw new PullFailed(object, page);
     }
     const { asOf }: { asOf: number } = listing;
-    await pull.push(page.records.map((record) => eventOfListed(record, asOf, pull)));
+    const records = await whole(pull, page.records);
+    await pull.push(records.map((record) => eventOfListed(record, asOf, pull)));
     if (page.next === undefined) {
       await pull.keep(progress);
       return "done";
@@ -149,6 +155,16 @@ async function list(pull: ObjectToPull, from: PulledObject): Promise<PullEnd> {
     await pull.keep({ ...progress, listing });
   }
   return "listing";
+}
+
+/** With those that belong to them: read for a page at once. */
+async function whole(pull: ObjectToPull, records: readonly ListedRecord[]) {
+  if (!pull.isThin) return records;
+  const { api, crm, fields: reads, object, relations } = pull;
+  const notePart = (part: string, owner: string) => pull.notePart(part, owner);
+  const found = await withRelated(api, crm, object, records, { notePart, reads, relations });
+  if ("kind" in found) throw new PullFailed(object, found);
+  return found;
 }
 
 const ENDLESS: NotListed = {

@@ -63,7 +63,7 @@ export const eventOfListed = (
       type: "crm.record.updated",
       time: new Date(asOf).toISOString(),
       lane: "bulk",
-      data: dataOf(record, from),
+      data: { record, partial: true },
     },
     id,
     from,

@@ -314,3 +314,35 @@ objects:
   await waitFor(async () => (await relationOf()) !== undefined, { what: "the relation" });
   expect(await relationOf()).toMatchObject({ lastName: "Muster", city: "Bern" });
 });
+
+test("pulling reads what belongs together, and a changed part changes its owner", async () => {
+  await using api = await standInFor(salesforce);
+  await using service = await localSandbox();
+  await using folder = await tempDir();
+  const seconds = () => new Date().toISOString().replace(/\.\d+Z$/, ".000+0000");
+  const old = { SystemModstamp: "2026-11-01T10:00:00.000+0000", IsDeleted: false };
+  const contact = { ...contactOf(1), ...old };
+  const part = { Id: partId(1), Contact__c: contactId(1), Score__c: 3, ...old };
+  const account = { Id: ACCOUNT, BillingCity: "Bern", ...old };
+  const { records } = api.list;
+  records.set("Contact", [contact]).set("KYC__c", [part]).set("Account", [account]);
+  const mapping = join(folder.path, "mapping.yaml");
+  await writeFile(mapping, MAPPING);
+  const own = { MAPPING: mapping, DATA_DIR: folder.path, RELATED_WAIT_MS: "500" };
+  const pulls = { PULL_FROM: "salesforce", PULL_EVERY: "1 s" };
+  const settings = { ...salesforce.settings(api.url), ...salesforce.secrets };
+  await using _daemon = await localDaemon(envFor(service, { ...settings, ...own, ...pulls }));
+  const reaches = (taxIdentificationNumber: string) =>
+    waitFor(
+      async () => {
+        const found = (await service.relations()).get(contactId(1));
+        return found?.["taxIdentificationNumber"] === taxIdentificationNumber ? found : undefined;
+      },
+      { what: `the score ${taxIdentificationNumber}`, deadlineMs: 60_000 },
+    );
+  expect(await reaches("3")).toMatchObject({ city: "Bern", placeOfBirth: "1" });
+  records.set("KYC__c", [{ ...part, Score__c: 5, SystemModstamp: seconds() }]);
+  expect(await reaches("5")).toMatchObject({ city: "Bern" });
+  const requests = await service.requests();
+  expect([requests["create 201"], requests["update 200"]]).toEqual([1, 1]);
+});

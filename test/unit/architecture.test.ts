@@ -127,6 +127,7 @@ const RULES: Rules = {
       "src/event",
       "src/mapping/mapping.ts",
       "src/state/pulls.ts",
+      "src/sync/mapped.ts",
     ],
     "src/status": [
       ...SYNC_TYPES,

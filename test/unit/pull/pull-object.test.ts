@@ -46,6 +46,8 @@ function pullOf(
     fields: new Set(),
     contentOf: contentHashWith(undefined),
     isThin: false,
+    relations: [],
+    notePart() {},
     ids: noIds,
     now: () => NOW,
     push: async (events: readonly PulledEvent[]) => {
