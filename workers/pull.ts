@@ -22,6 +22,9 @@ const LOOK_MS = 1000;
 const TIMEOUT_MS = 60_000;
 const MAX_BYTES = 64 * 1024 * 1024;
 
+/** CRMs tell deletions for two weeks and more (Salesforce's recycle bin: 15 days): after a longer break some are missed, ms. */
+const GAP_MS = 14 * 86_400_000;
+
 /** By so much Redis' clock may be set back without a word, ms. */
 const CLOCK_MS = 60_000;
 
@@ -115,6 +118,8 @@ async function pullCrm(
     state = { ...state, ...next };
     await pulls.keep(crm.name, state);
   };
+  const isGap = state.at !== undefined && began - state.at > GAP_MS;
+  if (isGap) await keep({ objects: {}, lost: { at: began, since: state.at ?? began } });
   const ends: string[] = [];
   let failed: PullFailed | undefined;
   for (const object of objectsOf(mapping)) {

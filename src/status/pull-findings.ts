@@ -49,7 +49,7 @@ export function pullFindings(
     }
     const isNamed = lost !== undefined && now - lost.at < LOST_NAMED_MS;
     if (isNamed && (reconciliation?.at ?? 0) < lost.at) {
-      const says = `${crm} did not know any more at ${clockTime(lost.at)} what has changed since ${clockTime(lost.since)}: all its records are listed in the lane bulk. What was deleted meanwhile is found by a comparison (crmsync reconcile --from ${crm}).`;
+      const says = `At ${clockTime(lost.at)}, ${crm} could no longer tell everything that has changed since ${clockTime(lost.since)}: all its records are listed in the lane bulk. What was deleted meanwhile is found by a comparison (crmsync reconcile --from ${crm}).`;
       tell("warning", "a-crm-has-lost-the-place-of-a-pull", says);
     }
     const missed = outcomes[`pull_missed ${crm}`] ?? 0;

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { CHANGING, openChangingCrm, type ChangingCrm } from "../support/changing-records.ts";
 import { CRMS } from "../../src/crm/connectors.ts";
 import { POPULATIONS } from "../support/crm-populations.ts";
+import { newRuntime } from "../support/new-runtime.ts";
 import { openPull, PULLED_CRMS } from "../support/pulled-crms.ts";
 import { CRM_APIS } from "../support/crm-stand-ins.ts";
 import { startDaemon, type DaemonAccess } from "../support/crmsync.ts";
@@ -195,6 +196,38 @@ test.for(CRMS.map(({ name }) => name))(
     expect([requests["create 201"], requests["update 200"]]).toEqual([size, 2]);
   },
 );
+
+test("after a break of more than two weeks all records are listed, and a finding says what may be missed", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await localSandbox();
+  const { api, crm } = await hubspotWith(RECORDS);
+  await using _crm = crm;
+  const common = {
+    DATA_DIR: dir.path,
+    MAPPING: "hubspot",
+    PULL_FROM: "hubspot",
+    PULL_EVERY: "1 s",
+  };
+  const env = envFor(sandbox, { ...api, ...common });
+  const cursor = JSON.stringify({ since: now() });
+  const before = Date.now() - 15 * 86_400_000;
+  await newRuntime(env).pulls.keep("hubspot", {
+    objects: { contact: { cursor }, company: { cursor } },
+    since: before,
+    at: before,
+    nextAt: 0,
+    everyMs: 1000,
+  });
+  await using daemon = await localDaemon(env);
+  await waitFor(
+    async () => JSON.stringify(await namesAt(sandbox, crm)) === JSON.stringify(wanted()),
+    { what: "the service equals the CRM" },
+  );
+  const { findings } = await daemon.status();
+  expect(findings.map(({ runbook }) => runbook)).toContain(
+    "docs/runbook.md#a-crm-has-lost-the-place-of-a-pull",
+  );
+});
 
 test("a daemon that is killed again and again misses nothing and sends nothing twice", async () => {
   await using dir = await tempDir();
