@@ -17,7 +17,7 @@ export const twentyRelations: RelationReader = {
     }
     const filter = `${field}[in]:[${ids.join(",")}]`;
     const page = await listPage(api, object, { filter }, cursor);
-    // Of a large object only some fields are shown: nobody could tell to whom the records belong.
+    // Twenty leaves out fields of large objects. Without this one, the owner of a record is not known.
     const isShown = page.kind !== "page" || page.records.every(({ record }) => field in record);
     return isShown ? page : { kind: "client_error", reason: `${object} comes without ${field}` };
   },

@@ -18,6 +18,8 @@ export function jsonFaultAt(text: string, from: Place = { line: 1, column: 1 }) 
   return { line: from.line + lines.length - 1, column, isEnd: at >= text.trimEnd().length };
 }
 
+export const isJson = (text: string): boolean => faultIn(text) === "";
+
 const TOKEN = "Unexpected token";
 
 function faultIn(text: string): string {

@@ -7,6 +7,7 @@ import type { Job, Queue } from "bullmq";
 import type { Redis } from "ioredis";
 import { redisWrite } from "../ops/redis-script.ts";
 import { dataText } from "./job-data.ts";
+import { isJson } from "./json-fault.ts";
 import { readJob } from "./read-jobs.ts";
 
 /** Jobs of one state that are looked at in one call. */
@@ -64,13 +65,4 @@ const died = ({ failedReason, timestamp }: Job): Omit<StuckJob, "id" | "data"> =
 export async function removeStuck(redis: Redis, queue: Queue, id: string): Promise<void> {
   await redisWrite(redis)("DEL", `${queue.toKey(id)}:lock`);
   await queue.remove(id);
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }

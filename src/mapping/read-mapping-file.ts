@@ -2,7 +2,7 @@
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import type { Document, LineCounter } from "yaml";
-import { jsonFaultAt } from "../event/json-fault.ts";
+import { isJson, jsonFaultAt } from "../event/json-fault.ts";
 import { checkMappingFile } from "./check-mapping-file.ts";
 import { checkStructure } from "./check-structure.ts";
 import type { MappingFile } from "./mapping-file.ts";
@@ -83,15 +83,6 @@ export function examineMappingFile(
     .toSorted((a, b) => a.line - b.line)
     .map((one) => `${name}:${one.line}: ${one.text}`);
   return { file, problems: [...new Set(problems)] };
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 const beginsWith = (path: Path, start: Path): boolean =>

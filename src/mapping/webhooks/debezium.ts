@@ -172,7 +172,7 @@ function valueOf(value: unknown, schema: unknown): unknown {
   if (unit === undefined || textOf(value) === "") return value;
   const at = new Date(Math.floor(Number(value) * unit));
   if (Number.isNaN(at.getTime())) return value;
-  // The database's own clock, of a zone that nobody tells.
+  // In the time zone of the database, which the message does not name.
   return at.toISOString().slice(0, unit === DAY_MS ? 10 : 23);
 }
 
