@@ -154,6 +154,25 @@ test("1,000 changes of parts of 5 records cost a few reads of each; kill -9 in t
   expect(standIn.reads.length).toBeLessThan(120);
 }, 180_000);
 
+test("100 changes of parts of one record within the time that it waits cost one read of it", async () => {
+  const parent = new RegExp(`/sobjects/Contact/${contactId(0)}`);
+  const parts = recordsOf("KYC__c").filter((part) => part["Contact__c"] === contactId(0));
+  const before = readsOf(parent);
+  for (const part of parts.slice(0, 100)) part["Score__c"] = 4;
+  const score = String(parts.reduce((sum, part) => sum + Number(part["Score__c"]), 0));
+  for (let from = 0; from < 100; from += 25) {
+    await send(
+      "KYC__c",
+      parts.slice(from, from + 25).map(({ Id }) => String(Id)),
+    );
+  }
+  await waitFor(async () => (await relation(0))?.["taxIdentificationNumber"] === score, {
+    what: "the new score",
+    deadlineMs: 60_000,
+  });
+  expect(readsOf(parent) - before).toBe(1);
+});
+
 test("a part that gets another owner, or is deleted, changes both", async () => {
   const part = recordsOf("KYC__c")[0];
   if (part === undefined) throw new Error("no part");
