@@ -82,7 +82,7 @@ export function startPulling(runtime: Runtime): Part | undefined {
   };
 }
 
-/** Forgets what no process that runs pulls any more: it would be overdue for ever. */
+/** Forgets the CRMs that no running process pulls any more: they would stay overdue. */
 async function endPulls({ heartbeats, pulls }: Runtime): Promise<void> {
   const running = await heartbeats.running();
   const settings = running.map((one) => String(one.settings?.["PULL_FROM"] ?? ""));

@@ -130,6 +130,8 @@ export const keysOf = (prefix: string) =>
     pullOwner: (crm: string) => `${prefix}:pulls:owner:${crm}`,
     /** Set of the ids that a CRM listed last, where it does not tell deletions; expires. */
     pulledIds: (crm: string, object: string) => `${prefix}:pulls:ids:${crm}:${object}`,
+    /** Set of those that it lists now, until the list is complete. */
+    pulledIdsNext: (crm: string, object: string) => `${prefix}:pulls:ids:${crm}:${object}:next`,
     /** What the last check of each CRM found (crm-checks.ts), as JSON. */
     crmChecks: `${prefix}:crm-checks`,
     /** Set while one process checks the CRMs. */

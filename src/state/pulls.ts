@@ -75,7 +75,8 @@ export class Pulls extends Store {
   }
 
   idsOf(crm: string, object: string): PulledIds {
-    return new PulledIds(this.redis, this.keys.pulledIds(crm, object));
+    const { pulledIds, pulledIdsNext } = this.keys;
+    return new PulledIds(this.redis, pulledIds(crm, object), pulledIdsNext(crm, object));
   }
 }
 
@@ -86,11 +87,11 @@ export class PulledIds {
   readonly #key: string;
   readonly #next: string;
 
-  constructor(redis: Redis, key: string) {
+  constructor(redis: Redis, key: string, next: string) {
     this.#redis = redis;
     this.#write = redisWrite(redis);
     this.#key = key;
-    this.#next = `${key}:next`;
+    this.#next = next;
   }
 
   async begin(): Promise<void> {
