@@ -293,8 +293,8 @@ type SecretName = (typeof SECRETS)[number];
 /** What is demanded of secrets, at the start and whenever a file has changed. */
 const RULES_OF: Partial<Record<SecretName, SecretRule>> = {
   INGEST_TOKEN: secretRules.chosen,
-  OPERATOR_TOKEN: secretRules.chosen,
-  VIEWER_TOKEN: secretRules.chosen,
+  OPERATOR_TOKEN: secretRules.named,
+  VIEWER_TOKEN: secretRules.named,
   SALESFORCE_WEBHOOK_SECRET: secretRules.chosen,
   DYNAMICS_WEBHOOK_SECRET: secretRules.chosen,
   PIPEDRIVE_WEBHOOK_SECRET: secretRules.chosen,

@@ -1,6 +1,7 @@
 /** Who may open the console: checks the session of each request, and each form. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Refusal } from "../http/refusal.ts";
+import { may } from "../people/person.ts";
 import { isSignedIn, readSession, type Session } from "./session.ts";
 import type { ConsolePorts } from "./ports.ts";
 
@@ -29,7 +30,7 @@ export function requireSession(
 ): void {
   scope.addHook("onRequest", async (request, reply) => {
     const session = readSession(request.cookies[COOKIE], tokens, Date.now());
-    await count(request, session && `console ${session.role}`);
+    await count(request, session && `console ${session.person.via}`);
     if (session === undefined || (await isEnded(session.id))) return sendToLogin(request, reply);
     sessions.set(request, session);
     if (request.method !== "GET" && request.method !== "HEAD") refuseForeign(request);
@@ -49,7 +50,7 @@ export function requireSession(
 
 /** A hook for what only an operator may do. @throws Refusal for a session that may only look. */
 export async function requireOperator(request: FastifyRequest): Promise<void> {
-  if (sessionOf(request).role === "act") return;
+  if (may(sessionOf(request).person, "act")) return;
   throw new Refusal(
     403,
     "VIEWER_TOKEN may only look, so nothing was done: log in with OPERATOR_TOKEN.",
@@ -78,5 +79,6 @@ const hostOf = (origin: string): string | undefined =>
 export const formOf = (request: FastifyRequest): URLSearchParams =>
   request.body instanceof URLSearchParams ? request.body : new URLSearchParams();
 
-/** Who acts, as the audit trail names it: all operators share one token. */
-export const actorOf = (request: FastifyRequest): string => `operator via console at ${request.ip}`;
+/** Who acts, as the audit trail names them; without a name, all operators share one token. */
+export const actorOf = (request: FastifyRequest): string =>
+  `${sessionOf(request).person.name ?? "operator"} via console at ${request.ip}`;

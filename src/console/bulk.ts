@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { cancelBulk, viewCancel, type CancelView } from "../bulk/cancel.ts";
 import { pauseBulk, resumeBulk } from "../bulk/pause.ts";
 import { counted } from "../ops/counted.ts";
+import { may } from "../people/person.ts";
 import { UserError } from "../ops/user-error.ts";
 import { pastComparisons } from "../reconcile/past-comparisons.ts";
 import { bulkStatusOf, type BulkStatus } from "../status/bulk.ts";
@@ -86,8 +87,8 @@ function shownIn(request: FastifyRequest): { last: number; plan: string | undefi
   return { last: Number(last), plan };
 }
 
-function cancelLink({ role }: Session, { plan, waiting }: BulkStatus): Html | string {
-  if (role !== "act" || waiting + (plan?.left ?? 0) === 0) return "";
+function cancelLink({ person }: Session, { plan, waiting }: BulkStatus): Html | string {
+  if (!may(person, "act") || waiting + (plan?.left ?? 0) === 0) return "";
   return html`<p class="acts"><a class="button" href="${CANCEL}">Cancel bulk work…</a></p>`;
 }
 
@@ -166,7 +167,7 @@ function planView({ entries, left, running }: NonNullable<BulkStatus["plan"]>): 
 }
 
 function pauseForm(session: Session, { paused, waiting }: BulkStatus): Html | string {
-  if (session.role !== "act") return "";
+  if (!may(session.person, "act")) return "";
   if (paused !== null) {
     const button = html`<button class="main">
       Resume: send ${counted(waiting, "bulk change")}

@@ -5,6 +5,7 @@ import type { RedrivePreview } from "../dead-letters/preview-redrive.ts";
 import { eventOf, subjectOf } from "../dead-letters/stored-event.ts";
 import { faultOf, forecastText, laterText, remedyOf, WHY_UNKNOWN } from "../dead-letters/words.ts";
 import { counted } from "../ops/counted.ts";
+import { may } from "../people/person.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import { duration } from "../status/duration.ts";
 import type { Look } from "./dead-index.ts";
@@ -67,7 +68,7 @@ export function groupsView(session: Session, look: Look): Html {
     ${table({
       caption: "Dead letters by fault, the largest group first",
       rows: groups,
-      columns: [...GROUP_COLUMNS, ...(session.role === "act" ? [decideColumn(at)] : [])],
+      columns: [...GROUP_COLUMNS, ...(may(session.person, "act") ? [decideColumn(at)] : [])],
     })}`;
 }
 
@@ -209,7 +210,7 @@ export function letterView(
       })
     }
     ${
-      session.role === "act" &&
+      may(session.person, "act") &&
       html`<p class="acts">${confirm("redrive")} ${confirm("drop")}</p>
         ${postForm(session, pathTo(`${PATH}/event`, { id }), html`<button>Show the event</button> <span class="dim">It contains personal data. Who opens it is recorded in the audit trail, if one is kept (AUDIT_LOG).</span>`)}`
     }`;

@@ -10,6 +10,7 @@ import type { HeldTermination } from "../state/held-terminations.ts";
 import type { Stores } from "../status/stores.ts";
 import { limitNow } from "../status/termination-findings.ts";
 import { actorOf, requireOperator, sessionOf } from "./access.ts";
+import { may } from "../people/person.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { live, postForm, tabPath } from "./layout.ts";
 import { moment } from "./moment.ts";
@@ -124,8 +125,8 @@ const explanation = ({ stores }: ConsolePorts, total: number): Html =>
     is right; drop them if it is not.
   </p>`;
 
-function allActs({ role }: Session, total: number, newest: number): Html | string {
-  if (role !== "act") return "";
+function allActs({ person }: Session, total: number, newest: number): Html | string {
+  if (!may(person, "act")) return "";
   const count = Math.min(total, MOST);
   const which = total > MOST ? `the oldest ${count}` : `all ${count}`;
   return html`<p class="acts">
@@ -138,7 +139,7 @@ function allActs({ role }: Session, total: number, newest: number): Html | strin
   </p>`;
 }
 
-const heldTable = (rows: readonly HeldTermination[], { role }: Session): Html =>
+const heldTable = (rows: readonly HeldTermination[], { person }: Session): Html =>
   table({
     caption: "Oldest first",
     rows,
@@ -155,7 +156,7 @@ const heldTable = (rows: readonly HeldTermination[], { role }: Session): Html =>
       { heading: "Why", cell: ({ fields, why }) => heldBecause(why, fields) },
       { heading: "Happened", cell: ({ time }) => moment(time) },
       { heading: "Source", cell: (one) => originOf(one).source },
-      ...(role === "act" ? [DECIDE] : []),
+      ...(may(person, "act") ? [DECIDE] : []),
     ],
   });
 

@@ -1,5 +1,6 @@
 /** The frame around each page of the console. */
 import { FORM_FIELD, formProof } from "./access.ts";
+import { may, type Person } from "../people/person.ts";
 import { html, type Html } from "./html.ts";
 import type { Session } from "./session.ts";
 
@@ -76,11 +77,14 @@ const footer = (frame: {
 }): Html =>
   html`<footer>
     <p>
-      ${frame.session?.role === "act" ? "You may look and act (OPERATOR_TOKEN)." : "You may look (VIEWER_TOKEN)."}
-      crmsync ${frame.version}, tenant <code>${frame.prefix}</code>.
+      ${frame.session && whoText(frame.session.person)} crmsync ${frame.version}, tenant
+      <code>${frame.prefix}</code>.
     </p>
     <p id="refresh" role="status">Reload the page to see newer data.</p>
   </footer>`;
+
+const whoText = (person: Person): string =>
+  `${person.name ?? "You"} may ${may(person, "act") ? "look and act" : "look"} (${person.via}).`;
 
 /** A form that acts. @param path with everything that must come back unchanged. */
 export const postForm = (session: Session, path: string, content: Html): Html =>

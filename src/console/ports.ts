@@ -1,6 +1,6 @@
 /** What the console needs of the process that serves it. */
 import type { FastifyRequest } from "fastify";
-import type { OpsTokens } from "../http/ops-access.ts";
+import type { OpsTokens } from "../people/tokens.ts";
 import type { CountRequest } from "../http/rate-limit.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import type { Readings } from "../status/readings.ts";

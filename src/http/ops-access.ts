@@ -3,35 +3,28 @@
  * act, with OPERATOR_TOKEN. While neither is configured, everybody may look.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { isOneOf, secretsOf, type SecretText } from "../ops/secrets.ts";
+import { may } from "../people/person.ts";
+import { holderOf, type OpsTokens } from "../people/tokens.ts";
 import { headerText } from "./header-text.ts";
 import type { CountRequest } from "./rate-limit.ts";
-
-export interface OpsTokens {
-  readonly viewer: SecretText | undefined;
-  readonly operator: SecretText | undefined;
-}
-
-export type Role = "look" | "act";
 
 /** Checks the token of every request to this scope. */
 export function protectOps(scope: FastifyInstance, tokens: OpsTokens, count: CountRequest): void {
   const isOpen = tokens.viewer === undefined && tokens.operator === undefined;
   scope.addHook("onRequest", async (request, reply) => {
-    const role = roleOf(request, tokens);
-    await count(request, role);
-    if (role === undefined && !isOpen) return sendUnauthorised(reply);
-    if (role === "look" && request.method !== "GET" && request.method !== "HEAD") {
+    const holder = holderOf(tokenIn(request), tokens);
+    await count(request, holder?.person.via);
+    if (holder === undefined && !isOpen) return sendUnauthorised(reply);
+    if (
+      holder !== undefined &&
+      !may(holder.person, "act") &&
+      request.method !== "GET" &&
+      request.method !== "HEAD"
+    ) {
       return reply.code(403).send({ error: "VIEWER_TOKEN may only look: send OPERATOR_TOKEN" });
     }
     return undefined;
   });
-}
-
-function roleOf(request: FastifyRequest, { viewer, operator }: OpsTokens): Role | undefined {
-  const given = tokenIn(request);
-  if (isOneOf(given, secretsOf(operator))) return "act";
-  return isOneOf(given, secretsOf(viewer)) ? "look" : undefined;
 }
 
 /** A bearer token, or the password of HTTP Basic with any user name. */

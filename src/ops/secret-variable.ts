@@ -35,6 +35,18 @@ export const secretRules = {
     isUsable: (secret) => secret.split(/\s+/).every((part) => part.length >= MIN_SECRET),
     problem: `is shorter than ${MIN_SECRET} characters, so it could be guessed: make a new one (openssl rand -hex 32)`,
   },
+  /** As `chosen`, each with the name of who holds it in front, if it has one. */
+  named: {
+    isUsable(secret) {
+      const all = secret.split(/\s+/).map(splitNamed);
+      const isUsable = ({ name, token }: (typeof all)[number]) =>
+        token.length >= MIN_SECRET &&
+        (name === undefined || NAME.test(name)) &&
+        all.every((other) => other.token !== token || other.name === name);
+      return all.every(isUsable);
+    },
+    problem: `is shorter than ${MIN_SECRET} characters, so it could be guessed, or its name is not usable: give it as anna:<token> or as <token> (openssl rand -hex 32), a token under one name only, with blanks between several`,
+  },
   /** It is sent in a header, as it is. */
   sent: {
     isUsable: (secret) => /^[\x21-\x7e]+$/.test(secret),
@@ -64,6 +76,17 @@ export const secretRules = {
       "must name the address of each secret, as Contact/update=<secret key of that webhook>, with blanks between",
   },
 } as const satisfies Readonly<Record<string, SecretRule>>;
+
+/** Who holds a token: letters, digits and the characters of addresses. */
+const NAME = /^[\p{L}\p{N}._@+-]{1,64}$/u;
+
+/** `anna:<token>` → the name and the token. */
+export function splitNamed(text: string): { readonly name?: string; readonly token: string } {
+  const colon = text.indexOf(":");
+  return colon < 0
+    ? { token: text }
+    : { name: text.slice(0, colon).normalize("NFC"), token: text.slice(colon + 1) };
+}
 
 /** @param problems why it cannot be used. */
 export function readSecret(

@@ -1,0 +1,40 @@
+/** The tokens of people and machines: OPERATOR_TOKEN and VIEWER_TOKEN, each with the name of who holds it. */
+import { isOneOf, secretsOf, type SecretText } from "../ops/secrets.ts";
+import { splitNamed } from "../ops/secret-variable.ts";
+import type { Person, Right } from "./person.ts";
+
+export interface OpsTokens {
+  readonly viewer: SecretText | undefined;
+  readonly operator: SecretText | undefined;
+}
+
+export interface Holder {
+  readonly token: string;
+  readonly person: Person;
+}
+
+const RIGHTS = {
+  OPERATOR_TOKEN: new Set<Right>(["look", "act", "approve"]),
+  VIEWER_TOKEN: new Set<Right>(["look"]),
+} as const;
+
+/** Operators first: a token that stands for both may act. */
+export const holdersOf = ({ operator, viewer }: OpsTokens): Holder[] => [
+  ...holders("OPERATOR_TOKEN", operator),
+  ...holders("VIEWER_TOKEN", viewer),
+];
+
+const holders = (via: keyof typeof RIGHTS, secret: SecretText | undefined): Holder[] =>
+  secretsOf(secret).map((text) => {
+    const { name, token } = splitNamed(text);
+    const names = name === undefined ? [] : [name];
+    return { token, person: { name, names, rights: RIGHTS[via], via } };
+  });
+
+/** Who holds the token; the time that it takes does not depend on it. */
+export function holderOf(given: string | undefined, tokens: OpsTokens): Holder | undefined {
+  // People may copy the whole entry, name and token.
+  const { token } = splitNamed(given ?? "");
+  const [holder] = holdersOf(tokens).filter((one) => isOneOf(token, [one.token]));
+  return holder;
+}

@@ -1,0 +1,39 @@
+/** The names of those who act, and what their tokens allow. */
+import { expect, test } from "vitest";
+import { ConfigError, readConfig } from "../../src/config.ts";
+import { maybeSamePerson } from "../../src/people/person.ts";
+import { holderOf } from "../../src/people/tokens.ts";
+
+const A = "a".repeat(24);
+const B = "b".repeat(24);
+const C = "c".repeat(24);
+const tokens = { operator: () => `anna:${A}\nben@firm.example:${B}`, viewer: () => `${C} ${A}` };
+
+test("a token says who holds it, and the right of OPERATOR_TOKEN counts", () => {
+  expect(holderOf(A, tokens)?.person).toMatchObject({ name: "anna", via: "OPERATOR_TOKEN" });
+  expect(holderOf(`ben@firm.example:${B}`, tokens)?.person.name).toBe("ben@firm.example");
+  expect(holderOf(C, tokens)?.person).toMatchObject({ name: undefined, via: "VIEWER_TOKEN" });
+  for (const wrong of ["", "anna", "anna:", `${A}x`, undefined])
+    expect(holderOf(wrong, tokens), String(wrong)).toBeUndefined();
+});
+
+test("names of one person are recognised, however they are written", () => {
+  const same = (one: string, other: string) =>
+    maybeSamePerson({ names: [one] }, { names: ["zoe", other] });
+  for (const other of ["anna", "ANNA ", "Anna@firm.example", "ａnna"])
+    expect(same("anna", other), other).toBe(true);
+  expect(same("anna", "annabelle")).toBe(false);
+  expect(maybeSamePerson({ names: [] }, { names: [] })).toBe(false);
+});
+
+test("a token that is too short, stands twice or has a name that is none is refused", () => {
+  for (const value of [
+    `anna:short`,
+    `anna:${A} ben:${A}`,
+    `an/na:${A}`,
+    `:${A}`,
+    `anna:${A} short`,
+  ])
+    expect(() => readConfig({ OPERATOR_TOKEN: value }), value).toThrow(ConfigError);
+  expect(() => readConfig({ OPERATOR_TOKEN: `anna:${A} ${B}` })).not.toThrow();
+});
