@@ -13,6 +13,7 @@ const TABS = {
   held: "Held",
   bulk: "Bulk and reconcile",
   sources: "Sources",
+  audit: "Audit",
 } as const;
 
 export type Tab = keyof typeof TABS;

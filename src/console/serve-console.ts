@@ -6,6 +6,7 @@ import { Refusal } from "../http/refusal.ts";
 import { isRedisTrouble, redisTrouble } from "../ops/redis-trouble.ts";
 import { UserError } from "../ops/user-error.ts";
 import { requireSession } from "./access.ts";
+import { serveAudit } from "./audit.ts";
 import { serveBulk } from "./bulk.ts";
 import { serveDead } from "./dead.ts";
 import { serveHeld } from "./held.ts";
@@ -58,6 +59,7 @@ export function serveConsole(app: FastifyInstance, ports: ConsolePorts): void {
         serveHeld,
         serveBulk,
         serveSources,
+        serveAudit,
       ])
         serve(closed, ports);
       closed.get(`${BASE}/*`, async () => {

@@ -35,6 +35,6 @@ const holders = (via: keyof typeof RIGHTS, secret: SecretText | undefined): Hold
 export function holderOf(given: string | undefined, tokens: OpsTokens): Holder | undefined {
   // People may copy the whole entry, name and token.
   const { token } = splitNamed(given ?? "");
-  const [holder] = holdersOf(tokens).filter((one) => isOneOf(token, [one.token]));
+  const [holder] = holdersOf(tokens).flatMap((one) => (isOneOf(token, [one.token]) ? [one] : []));
   return holder;
 }

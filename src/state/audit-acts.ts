@@ -16,6 +16,7 @@ export type ActName =
   | "bulk.cancel"
   | "bulk.pause"
   | "bulk.resume"
+  | "console.export"
   | "dead.drop"
   | "dead.redrive"
   | "dead.show"

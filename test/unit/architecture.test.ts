@@ -156,6 +156,7 @@ const RULES: Rules = {
     ],
     "src/console": [
       ...SYNC_TYPES,
+      "src/audit",
       "src/bulk",
       "src/dead-letters",
       "src/held",

@@ -3,7 +3,7 @@ import { expect, test, vi } from "vitest";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import { OPERATOR, proofIn, serveConsole, VIEWER } from "../../support/console.ts";
 
-const PAGES = ["", "/records", "/dead", "/held", "/bulk", "/sources"].map(
+const PAGES = ["", "/records", "/dead", "/held", "/bulk", "/sources", "/audit"].map(
   (tab) => `/console${tab}`,
 );
 

@@ -30,6 +30,7 @@ const PAGES = [
   "/console/bulk/cancel",
   "/console/bulk/plan?id=p1",
   "/console/sources",
+  "/console/audit",
 ];
 
 /** A bulk change that waits, a plan that was interrupted, and one that a guard has stopped. */

@@ -1,0 +1,305 @@
+/** The tab Audit: who changed what, from the audit trail on this machine, and its export. */
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { Readable } from "node:stream";
+import { whereOf } from "../audit/file-sink.ts";
+import { LineHashes, type Line } from "../audit/line.ts";
+import {
+  allLines,
+  atOf,
+  auditFiles,
+  findLines,
+  textOf,
+  type AuditFilter,
+  type Place,
+} from "../audit/search.ts";
+import { counted } from "../ops/counted.ts";
+import { UserError } from "../ops/user-error.ts";
+import { RecordNames } from "../state/record-names.ts";
+import { actorOf, formOf, sessionOf } from "./access.ts";
+import { csvLine } from "./csv-line.ts";
+import { html, pathTo, type Html } from "./html.ts";
+import { postForm, tabPath } from "./layout.ts";
+import { momentOf } from "./moment.ts";
+import type { ConsolePorts } from "./ports.ts";
+import { queryOf, ROWS, sendPage } from "./send-page.ts";
+import { table } from "./table.ts";
+
+const PATH = tabPath("audit");
+const EXPORT = `${PATH}/export`;
+
+const DAY_MS = 86_400_000;
+
+/** What lines are asked for by, and its words. */
+const KINDS: Readonly<Record<string, string>> = {
+  "": "everything",
+  change: "all changes at the service",
+  created: "created",
+  updated: "updated",
+  terminated: "terminated",
+  uncertain: "given up, perhaps applied",
+  held: "held changes released or dropped",
+  approval: "approvals asked and decided",
+  dead: "dead letters",
+  reconcile: "comparisons and plans",
+  bulk: "imports paused, resumed, cancelled",
+  forget: "persons forgotten",
+  console: "sign-ins and exports",
+  process: "starts and settings",
+  secret: "secrets replaced",
+};
+
+const FIELDS = ["person", "record", "what", "from", "to"] as const;
+type Asked = Readonly<Record<(typeof FIELDS)[number], string>>;
+
+export function serveAudit(app: FastifyInstance, ports: ConsolePorts): void {
+  const { auditActs, config } = ports.stores;
+  app.get(PATH, async (request, reply) => {
+    const asked = askedIn(queryOf(request));
+    const main = html`${filterForm(asked)}${await results(request, asked, ports)}`;
+    return sendPage(request, reply, ports, { title: "Audit", tab: "audit", main });
+  });
+  app.post(EXPORT, async (request, reply) => {
+    const form = formOf(request);
+    const asked = askedIn(Object.fromEntries(form));
+    const format = form.get("format") === "csv" ? "csv" : "ndjson";
+    const files = await auditFiles(pathOf(config.AUDIT_LOG));
+    const filter = await filterOf(asked, ports);
+    await auditActs.record({
+      act: "console.export",
+      by: actorOf(request),
+      details: { ...asked, format },
+    });
+    const name = `audit-${new Date(Date.now()).toISOString().slice(0, 10)}.${format}`;
+    return reply
+      .type(format === "csv" ? "text/csv; charset=utf-8" : "application/x-ndjson")
+      .header("content-disposition", `attachment; filename="${name}"`)
+      .send(Readable.from(format === "csv" ? asCsv(files, filter) : asLines(files, filter)));
+  });
+}
+
+const askedIn = (values: Readonly<Record<string, string | undefined>>): Asked =>
+  Object.fromEntries(FIELDS.map((name) => [name, (values[name] ?? "").trim()])) as Asked;
+
+/** @throws UserError without a file. */
+function pathOf(auditLog: string | undefined): string {
+  if (auditLog === undefined)
+    throw new UserError("no audit trail is kept: set AUDIT_LOG to the path of a file");
+  if (auditLog === "stdout")
+    throw new UserError("the audit trail goes to stdout (AUDIT_LOG), so it is where that is kept");
+  return auditLog;
+}
+
+/** @throws UserError */
+async function filterOf(asked: Asked, { stores }: ConsolePorts): Promise<AuditFilter> {
+  const { person, record, what } = asked;
+  const names = record === "" ? undefined : await new RecordNames(stores).find(record);
+  const to = dayOf(asked.to);
+  return {
+    person: person || undefined,
+    crmCodes: names?.crmCodes,
+    what: what || undefined,
+    from: dayOf(asked.from),
+    to: to && to + DAY_MS,
+  };
+}
+
+function dayOf(text: string): number | undefined {
+  if (text === "") return undefined;
+  const at = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
+  if (Number.isNaN(at)) throw new UserError(`${text} is not a date: write it as 2026-11-27`);
+  return at;
+}
+
+async function results(request: FastifyRequest, asked: Asked, ports: ConsolePorts): Promise<Html> {
+  const { stores } = ports;
+  const { AUDIT_LOG } = stores.config;
+  if (AUDIT_LOG === undefined || AUDIT_LOG === "stdout") {
+    return html`<p class="notice warning">
+      ${
+        AUDIT_LOG === undefined
+          ? "No audit trail is kept, so nobody can say later who changed what. Set AUDIT_LOG to the path of a file."
+          : "The audit trail goes to stdout (AUDIT_LOG=stdout). Search it where that output is kept."
+      }
+    </p>`;
+  }
+  const [files, others] = await Promise.all([auditFiles(AUDIT_LOG), elsewhere(AUDIT_LOG, ports)]);
+  if (files.length === 0)
+    return html`<p>The file ${AUDIT_LOG} is not there yet: no line was written.</p>
+      ${others}`;
+  const filter = await filterOf(asked, ports);
+  const from = placeIn(queryOf(request)["before"], files);
+  const { lines, next, searchedTo } = await findLines(files, filter, { most: ROWS, from });
+  const hashes = new LineHashes(stores.config.auditKeys);
+  const compressed = files.filter((file) => file.endsWith(".gz")).length;
+  return html`${lines.length === 0 ? html`<p>No line fits.</p>` : linesTable(lines, hashes)}
+    <p class="dim">
+      ${searchedTo !== undefined && html`Searched back to ${momentOf(searchedTo)}. `}${
+        compressed > 0 &&
+        `Older lines lie in ${counted(compressed, "compressed file")}: an export has them. `
+      }Days
+      begin at midnight UTC.
+    </p>
+    ${
+      next !== undefined &&
+      html`<nav class="pager" aria-label="Pages of this list">
+        <a rel="next" href="${pathTo(PATH, { ...asked, before: placeText(next, files) })}"
+          >Older lines</a
+        >
+      </nav>`
+    }
+    ${exportForm(request, asked)}${others}`;
+}
+
+/** The number of the file, 0 for the newest one, and a byte of it. */
+const placeText = ({ file, end }: Place, files: readonly string[]): string =>
+  `${files.indexOf(file)}-${end}`;
+
+function placeIn(text: string | undefined, files: readonly string[]): Place | undefined {
+  const [, number, end] = /^(\d{1,4})-(\d{1,15})$/.exec(text ?? "") ?? [];
+  const file = files[Number(number)];
+  return file === undefined ? undefined : { file, end: Number(end) };
+}
+
+/** Trails of other processes, of which Redis knows the newest line. */
+async function elsewhere(path: string, { stores }: ConsolePorts): Promise<Html | string> {
+  const heads = [...(await stores.auditActs.heads()).values()];
+  const others = [...new Set(heads.map(({ where }) => where))].filter((at) => at !== whereOf(path));
+  if (others.length === 0) return "";
+  return html`<p class="dim">Not searched, because they lie elsewhere: ${others.join("; ")}.</p>`;
+}
+
+const filterForm = ({ from, person, record, to, what }: Asked): Html =>
+  html`<form action="${PATH}" class="filters" role="search" aria-label="Lines of the audit trail">
+    <div>
+      <label for="person">Person</label>
+      <input id="person" name="person" value="${person}" maxlength="100" placeholder="anna" />
+    </div>
+    <div>
+      <label for="record">Record</label>
+      <input
+        id="record"
+        name="record"
+        value="${record}"
+        maxlength="500"
+        placeholder="crmCode or contact/7"
+      />
+    </div>
+    <div>
+      <label for="what">What</label>
+      <select id="what" name="what">
+        ${Object.entries(KINDS).map(
+          ([kind, words]) =>
+            html`<option value="${kind}" ${kind === what && html` selected`}>${words}</option>`,
+        )}
+      </select>
+    </div>
+    <div>
+      <label for="from">From</label>
+      <input type="date" id="from" name="from" value="${from}" />
+    </div>
+    <div>
+      <label for="to">To</label>
+      <input type="date" id="to" name="to" value="${to}" />
+    </div>
+    <button class="main">Find</button>
+  </form>`;
+
+const exportForm = (request: FastifyRequest, asked: Asked): Html =>
+  postForm(
+    sessionOf(request),
+    EXPORT,
+    html`${FIELDS.map((name) => html`<input type="hidden" name="${name}" value="${asked[name]}" />`)}
+      <p class="acts">
+        <button name="format" value="csv">Export as CSV</button>
+        <button name="format" value="ndjson">Export the lines as they are</button>
+      </p>`,
+  );
+
+const linesTable = (lines: readonly Line[], hashes: LineHashes): Html =>
+  table({
+    caption: "The newest first",
+    rows: lines,
+    columns: [
+      { heading: "When", cell: (line) => momentOf(atOf(line) ?? null) },
+      { heading: "What", cell: whatCell },
+      { heading: "Record", cell: recordCell },
+      { heading: "Who", cell: whoCell },
+      { heading: "Line", cell: (line) => lineCell(line, hashes) },
+    ],
+  });
+
+const OUTCOMES: Readonly<Record<string, string>> = { uncertain: "given up; perhaps applied" };
+
+function whatCell({ fields }: Line): Html {
+  const { act, details, fieldsChanged, outcome, reason } = fields;
+  const changed = namesIn(fieldsChanged);
+  if (act === "change")
+    return html`<strong>${OUTCOMES[textOf(outcome)] ?? textOf(outcome)}</strong>${
+        outcome === "updated" &&
+        (changed.length > 0 ? `: ${changed.join(", ")}` : "; which fields changed is not known")
+      }`;
+  const more = [reason, details].filter((text) => typeof text === "string");
+  return html`${textOf(act).replaceAll(".", ": ").replaceAll("_", " ")}${
+    more.length > 0 && `: ${more.join(", ")}`
+  }`;
+}
+
+const namesIn = (value: unknown): string[] =>
+  Array.isArray(value) ? value.map((name) => String(name)) : [];
+
+function recordCell({ fields: { crmCode } }: Line): Html | string {
+  if (typeof crmCode !== "string") return "–";
+  return html`<a href="${pathTo(tabPath("records"), { name: crmCode })}">${crmCode}</a>`;
+}
+
+/** A change is made by a process, because an event of the CRM asked for it. */
+function whoCell({ fields }: Line): Html {
+  const { act, approvedBy, by, event } = fields;
+  const source = (event as { source?: unknown } | undefined)?.source;
+  const text = act === "change" ? `event of ${textOf(source) || "?"}` : textOf(by) || "–";
+  return html`${text}${typeof approvedBy === "string" && html`<br />approved by ${approvedBy}`}`;
+}
+
+function lineCell(line: Line, hashes: LineHashes): Html {
+  const checked = hashes.check(line);
+  const text = `${line.seq}`;
+  if (checked === "right") return html`${text}`;
+  return html`<span class="bad"
+    >${text}: ${checked === "wrong" ? "it was changed" : "its AUDIT_KEY is not known"}</span
+  >`;
+}
+
+const COLUMNS = [
+  "at",
+  "act",
+  "outcome",
+  "crmCode",
+  "fieldsChanged",
+  "fieldsSent",
+  "source",
+  "eventId",
+  "by",
+  "approvedBy",
+  "more",
+  "chain",
+  "seq",
+] as const;
+
+async function* asCsv(files: readonly string[], filter: AuditFilter): AsyncGenerator<string> {
+  // Excel takes a file for UTF-8 only with this mark.
+  yield `\ufeff${csvLine(COLUMNS)}`;
+  for await (const { line } of allLines(files, filter)) {
+    const { at, act, outcome, crmCode, fieldsChanged, fieldsSent, event, by, approvedBy, ...rest } =
+      line.fields;
+    const { id, source } = (event ?? {}) as { id?: unknown; source?: unknown };
+    const names = [fieldsChanged, fieldsSent].map((value) => namesIn(value).join(" "));
+    const more = Object.keys(rest).length === 0 ? "" : JSON.stringify(rest);
+    const cells = [at, act, outcome, crmCode, ...names, source, id, by, approvedBy, more];
+    yield csvLine([...cells, line.chain, line.seq]);
+  }
+}
+
+async function* asLines(files: readonly string[], filter: AuditFilter): AsyncGenerator<string> {
+  for await (const { text } of allLines(files, filter))
+    yield `${Buffer.from(text, "latin1").toString("utf8")}\n`;
+}

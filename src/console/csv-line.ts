@@ -1,0 +1,15 @@
+/** One line of a CSV file (RFC 4180). A cell that a table program would take for a formula gets an apostrophe in front. */
+export const csvLine = (cells: readonly unknown[]): string =>
+  `${cells.map((cell) => quoted(textOf(cell))).join(",")}\r\n`;
+
+const textOf = (cell: unknown): string =>
+  cell === undefined || cell === null
+    ? ""
+    : typeof cell === "object"
+      ? JSON.stringify(cell)
+      : `${cell as string | number}`;
+
+const quoted = (text: string): string => {
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+};
