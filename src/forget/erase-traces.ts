@@ -44,6 +44,7 @@ export async function eraseTraces(
     left = await finder.find();
   }
   await eraseStreams(stores);
+  await stores.thinEvents.forgetOwners(finder.subjects);
   await stores.doubles.forgetEnded();
   return { erased, left };
 }

@@ -54,6 +54,11 @@ export class TraceFinder {
     this.lookup = new RecordNames(stores);
   }
 
+  /** All names of the person's records that are known by now, the given names among them. */
+  get subjects(): string[] {
+    return [...this.#person.subjects];
+  }
+
   async find(): Promise<Traces> {
     const all: Piece[] = [];
     for await (const piece of readPieces(this.#stores, this.#events)) all.push(piece);

@@ -23,12 +23,11 @@ import {
 } from "./old-records.ts";
 import { RecordStore } from "./record-store.ts";
 import { pairsOf, scanHash, scanSorted } from "./scan.ts";
+import { scanKeys } from "./scan.ts";
 import { DamagedValue, UnknownKey, type Sealing } from "./sealing.ts";
 
 /** Records that are converted at once, rows in one step, and keys that one SCAN looks at. */
 const PAGE = 200;
-const SCANNED = 1000;
-
 /** For how long a history lasts whose first step lay in a staged hash, ms. */
 const HISTORY_MS = 30 * 86_400_000;
 
@@ -52,15 +51,7 @@ const GONE = `verify:proofs versions swept retried:details ledger:forgotten outa
 const prefixOf = ({ ledger }: Keys): string => ledger.slice(0, -":ledger".length);
 
 /** Names of all keys of this tenant, some at a time. */
-async function* names(redis: Redis, keys: Keys): AsyncGenerator<string[]> {
-  const match = `${prefixOf(keys).replaceAll(/[[\]*?\\]/g, "\\$&")}:*`;
-  let cursor = "0";
-  do {
-    const [next, found] = await redis.scan(cursor, "MATCH", match, "COUNT", SCANNED);
-    cursor = next;
-    if (found.length > 0) yield found;
-  } while (cursor !== "0");
-}
+const names = (redis: Redis, keys: Keys) => scanKeys(redis, `${prefixOf(keys)}:`);
 
 /** @returns why the migration must not begin. */
 export async function whyNotToRecords(

@@ -11,6 +11,17 @@ export const scanHash = (redis: Redis, key: string, count: number): AsyncGenerat
 export const scanSorted = (redis: Redis, key: string, count: number): AsyncGenerator<Pairs> =>
   pages((cursor) => redis.zscan(key, cursor, "COUNT", count));
 
+/** Names of all keys that begin so, some at a time. */
+export async function* scanKeys(redis: Redis, start: string): AsyncGenerator<string[]> {
+  const match = `${start.replaceAll(/[[\]*?\\]/g, "\\$&")}*`;
+  let cursor = "0";
+  do {
+    const [next, found] = await redis.scan(cursor, "MATCH", match, "COUNT", 1000);
+    cursor = next;
+    if (found.length > 0) yield found;
+  } while (cursor !== "0");
+}
+
 async function* pages(
   read: (cursor: string) => Promise<[cursor: string, flat: string[]]>,
 ): AsyncGenerator<Pairs> {

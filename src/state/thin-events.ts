@@ -11,7 +11,7 @@ import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import type { Lane } from "../event/lane.ts";
 import { digestOf } from "./digest.ts";
 import type { Keys } from "./keys.ts";
-import { scanHash } from "./scan.ts";
+import { scanHash, scanKeys } from "./scan.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
 import { Store } from "./store.ts";
 
@@ -168,6 +168,14 @@ export class ThinEvents extends Store {
         ["SADD", key, ...owners],
         ["EXPIRE", key, OWNERS_S],
       ]);
+  }
+
+  /** Forgets these records as owners of parts. @param subjects records of the CRM */
+  async forgetOwners(subjects: readonly string[]): Promise<void> {
+    if (subjects.length === 0) return;
+    for await (const page of scanKeys(this.redis, this.keys.owners("", "").slice(0, -1))) {
+      for (const key of page) await this.redis.srem(key, ...subjects);
+    }
   }
 
   /** Parts that wait, of the object of a job. @param most at least so many, if there are */

@@ -67,7 +67,7 @@ const stateOf = (crmCode: string, order: string): StateToStage => ({
 
 /** Every kind of trace of one person; the record in the CRM is `contact/<code>`. */
 async function fill(crmCode: string): Promise<void> {
-  const { deadLetters, inbox, outage, staged } = stores;
+  const { deadLetters, inbox, outage, staged, thinEvents } = stores;
   const subject = `contact/${crmCode}`;
   const problem = { reason: "unmappable", problems: [], at: 1 } as const;
   await listed(stores, []);
@@ -77,6 +77,7 @@ async function fill(crmCode: string): Promise<void> {
   await outage.failed("connection_refused", true);
   await outage.rejected(crmCode, false);
   await inbox.redrive(`c:${crmCode}`);
+  await thinEvents.noteOwners({ crm: "hubspot", role: "part", subject: "company/1" }, [subject]);
   await inbox.push([
     personEvent(crmCode),
     personEvent(crmCode, {}, { subject: `lead/${crmCode}` }),
