@@ -58,7 +58,7 @@ export function createTrail(
 export async function auditChange(
   trail: AuditTrail | undefined,
   { counts: { tries }, crmCode, late, newestEvent }: TakenState,
-  { fieldsSent, outcome }: AuditedChange,
+  { outcome, ...fields }: AuditedChange,
 ): Promise<void> {
   if (trail === undefined) return;
   const { id, source } = JSON.parse(newestEvent) as { id?: unknown; source?: unknown };
@@ -67,7 +67,7 @@ export async function auditChange(
     act: "change",
     outcome,
     crmCode,
-    fieldsSent,
+    ...fields,
     event: { id, source },
     // An earlier request may have been applied, or have a line already: its process may have died.
     ...(late && { repeated: true }),

@@ -43,7 +43,7 @@ export async function ownService(
   const options = {
     port: config.SANDBOX_PORT,
     database: join(config.DATA_DIR, "sandbox.db"),
-    tokenFile: join(config.DATA_DIR, "sandbox.token"),
+    tokenFile: tokenFileOf(config),
     limits: {
       perHour: config.QUOTA_PER_HOUR,
       hourMs: config.QUOTA_HOUR_MS,
@@ -59,15 +59,21 @@ export async function ownService(
   );
   shutdown.add("sandbox", () => sandbox.close());
   const token = sandbox.token ?? sandbox.createToken();
-  log.info(
-    { url: sandbox.url, token_file: join(config.DATA_DIR, "sandbox.token") },
-    "sandbox.started",
-  );
+  log.info({ url: sandbox.url, token_file: tokenFileOf(config) }, "sandbox.started");
   return { url: sandbox.url, token };
 }
 
-/** Requests to the embedded service go straight to it, also on a machine whose other requests need a proxy. */
-export const withoutProxyTo = ({ url }: OwnService, config: Config): Config => ({
+/**
+ * The token is that of the embedded service. Requests go straight to it, also on a machine whose other requests need a
+ * proxy.
+ */
+export const withService = ({ token, url }: OwnService, config: Config): Config => ({
   ...config,
+  secrets: {
+    ...config.secrets,
+    SERVICE_TOKEN: { file: tokenFileOf(config), value: () => token, problem: () => undefined },
+  },
   NO_PROXY: [config.NO_PROXY, new URL(url).host].filter(Boolean).join(","),
 });
+
+const tokenFileOf = ({ DATA_DIR }: Config): string => join(DATA_DIR, "sandbox.token");

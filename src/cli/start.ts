@@ -17,7 +17,7 @@ import { startDaemon } from "../../workers/main.ts";
 import { oneOf } from "./choice.ts";
 import { explainPort } from "./explain-port.ts";
 import { addressesText } from "./start-addresses.ts";
-import { ownRedis, ownService, withoutProxyTo, type OwnService } from "./start-embedded.ts";
+import { ownRedis, ownService, withService, type OwnService } from "./start-embedded.ts";
 
 interface StartOptions {
   readonly roles: ReadonlySet<Role>;
@@ -99,7 +99,7 @@ async function startParts({ options, config, shutdown, ...shared }: Parts): Prom
   const redisUrl = config.REDIS_URL ?? (await ownRedis(config, log, shutdown));
   const sandbox = options.sandbox ? await ownService(config, log, shutdown) : undefined;
   const service = sandbox ? addressOf(sandbox) : roles.has("sync") ? serviceOf(config) : undefined;
-  const reached = sandbox ? withoutProxyTo(sandbox, config) : config;
+  const reached = sandbox ? withService(sandbox, config) : config;
   const given = { config: reached, roles, redisUrl, service, version: VERSION, shutdown };
   const trialToken = sandbox?.token;
   const { url, opsUrl } = await startDaemon({ ...shared, ...given, trialToken }).catch(

@@ -32,6 +32,9 @@ export interface ToldStep {
     readonly status: number | null;
     readonly durationMs: number;
   };
+  /** Of an update, where they are known: names of the fields that it changed, and of those that it emptied. */
+  readonly changed?: readonly string[];
+  readonly emptied?: readonly string[];
 }
 
 export function tellStep(step: Step, present: PresentWhens): ToldStep {
@@ -58,7 +61,8 @@ export function tellStep(step: Step, present: PresentWhens): ToldStep {
       const says = often + runText(step);
       if (step.request === undefined) return { ...told, says };
       const { durationMs, method, status } = step.request;
-      return { ...told, says, request: { method, status: status ?? null, durationMs } };
+      const request = { method, status: status ?? null, durationMs };
+      return { ...told, says, request, ...step.change };
     }
     case "dead":
       return { ...told, says: `${often}became a dead letter: ${rejectedText(step)}` };
@@ -117,13 +121,30 @@ function resultText(step: EventStep, present: PresentWhens): string {
   }
 }
 
-function runText({ outcome, problems, reason, request }: RunStep): string {
+function runText({ change, outcome, problems, reason, request }: RunStep): string {
   const status = request?.status === undefined ? "no answer" : String(request.status);
   const sent =
     request === undefined
       ? "no request"
       : `${request.method} ${status} in ${Math.round(request.durationMs)} ms`;
-  return `${sent}: ${endText(outcome, reason, problems, request?.method === "GET")}`;
+  return `${sent}: ${endText(outcome, reason, problems, request?.method === "GET")}${changeText(change)}`;
+}
+
+/** Most fields that one sentence names as changed, or as emptied. */
+const MOST_FIELDS = 6;
+
+/** Which fields were changed and emptied: `: city changed; email, phoneNumber emptied`. */
+function changeText(change: RunStep["change"]): string {
+  const { changed = [], emptied = [] } = change ?? {};
+  const others = changed.filter((field) => !emptied.includes(field));
+  const parts = [named(others, "changed"), named(emptied, "emptied")].filter((text) => text !== "");
+  return parts.length === 0 ? "" : `: ${parts.join("; ")}`;
+}
+
+function named(fields: readonly string[], what: string): string {
+  const more = fields.length - MOST_FIELDS;
+  const names = fields.slice(0, MOST_FIELDS).join(", ");
+  return fields.length === 0 ? "" : `${names}${more > 0 ? ` and ${more} more` : ""} ${what}`;
 }
 
 function endText(

@@ -5,6 +5,7 @@
  */
 import { cut } from "../service-spec/characters.ts";
 import type { DeadReason } from "../sync/dead-letter.ts";
+import { fieldsOfLetters, lettersOf } from "../sync/emptied.ts";
 import type { IgnoreReason } from "../sync/mapped.ts";
 import type { Outcome } from "../sync/outcomes.ts";
 import type {
@@ -70,7 +71,7 @@ export function lineOf(step: NewStep): StepLine {
         body: `${RESULT_CODES[step.result]}${step.coalesced ? "c" : ""}${step.reused ? "d" : ""}${eventTail(step.event, step)}`,
       };
     case "run": {
-      const { request, outcome, reason, problems } = step;
+      const { change, request, outcome, reason, problems } = step;
       const how = request === undefined ? "-" : (METHODS[request.method] ?? "?");
       return {
         origin: "",
@@ -80,7 +81,8 @@ export function lineOf(step: NewStep): StepLine {
           `${how}${request?.status ?? ""}`,
           outcome,
           problems === undefined ? reason : "",
-          ...problemParts(problems),
+          ...(problems === undefined ? ["", "", ""] : problemParts(problems)),
+          change && [lettersOf(change.changed), lettersOf(change.emptied)].join("-"),
         ]),
       };
     }
@@ -234,6 +236,7 @@ function readRun(
   [how = "", outcome = "", reason = "", ...rest]: readonly string[],
 ): RunStep {
   const method = METHOD_NAMES.get(how.charAt(0));
+  const [changed, emptied = ""] = rest[3]?.split("-") ?? [];
   return {
     kind: "run",
     request:
@@ -247,6 +250,9 @@ function readRun(
     outcome: outcome === "" ? undefined : (outcome as Outcome),
     reason: reason === "" ? undefined : reason,
     problems: readProblems(rest),
+    ...(changed !== undefined && {
+      change: { changed: fieldsOfLetters(changed), emptied: fieldsOfLetters(emptied) },
+    }),
   };
 }
 

@@ -8,6 +8,7 @@ import type { Redis } from "ioredis";
 import { contentHashWith, type ContentHash } from "../event/event-key.ts";
 import { fingerprintWith, type FingerprintOf } from "../sync/fingerprint.ts";
 import type { Keeps } from "../sync/keeps.ts";
+import { marksWith } from "../sync/marks.ts";
 import type { Keys } from "./keys.ts";
 import { keyIdOf, type Sealing } from "./sealing.ts";
 import { Store } from "./store.ts";
@@ -18,6 +19,16 @@ const KEY_BYTES = 32;
 /** How fingerprints are made that leave these kept fields out. */
 type FingerprintsWithout = (keeps: Keeps) => FingerprintOf;
 
+interface KeyringOptions {
+  /** Whether rows get marks (src/sync/marks.ts). */
+  readonly marks?: boolean;
+  /**
+   * The service's token: without STATE_KEY the key of the marks. It is not in Redis, and whoever has it can read the
+   * relations at the service anyway.
+   */
+  readonly token?: () => string | undefined;
+}
+
 interface Known {
   readonly fingerprints: FingerprintsWithout;
   readonly contentHash: ContentHash;
@@ -25,11 +36,13 @@ interface Known {
 
 export class Keyring extends Store {
   readonly #sealing: Sealing;
+  readonly #options: KeyringOptions;
   #known: Known | undefined;
 
-  constructor(redis: Redis, keys: Keys, sealing: Sealing) {
+  constructor(redis: Redis, keys: Keys, sealing: Sealing, options: KeyringOptions = {}) {
     super(redis, keys);
     this.#sealing = sealing;
+    this.#options = options;
   }
 
   /** Whether this process was found to have the key that Redis is sealed with. */
@@ -83,7 +96,9 @@ export class Keyring extends Store {
     const stored = await this.redis.get(this.keys.keyring);
     const opened = stored === null ? undefined : await this.#sealing.open(stored, ABOUT);
     const key = opened === undefined ? undefined : Buffer.from(opened, "base64");
-    const fingerprints: FingerprintsWithout = (keeps) => fingerprintWith(key, keeps);
+    const secret = this.#options.marks === true ? (key ?? this.#options.token?.() ?? "") : "";
+    const marksOf = secret === "" ? undefined : marksWith(secret);
+    const fingerprints: FingerprintsWithout = (keeps) => fingerprintWith(key, keeps, marksOf);
     return { fingerprints, contentHash: contentHashWith(key) };
   }
 

@@ -21,6 +21,7 @@ export function storeRow({ orders, pace, ...row }: LedgerRow, epoch: number): st
     uncertain: row.uncertain || undefined,
     fingerprint: row.fingerprint,
     filled: row.filled,
+    marks: row.marks,
     partial: row.partial,
     terminated: row.terminated || undefined,
     variant: row.variant,

@@ -83,7 +83,10 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     redis,
     keys,
     sealing,
-    keyring: new Keyring(redis, keys, sealing),
+    keyring: new Keyring(redis, keys, sealing, {
+      marks: config.AUDIT_LOG !== undefined || config.HISTORY_DAYS > 0,
+      token: () => config.secrets.SERVICE_TOKEN?.value(),
+    }),
     keptFields: new StoredKeptFields(redis, keys),
     knownService: new KnownService(redis, keys),
     resealing: new Resealing(redis, keys, sealing, records),

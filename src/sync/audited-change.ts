@@ -1,7 +1,4 @@
-/**
- * What the audit trail says of a change at the service. Which fields differ from what was there before
- * is not known: the ledger has no values, and a PUT carries all fields.
- */
+/** What the audit trail says of a change at the service. A PUT carries all fields, also those that stay as they are. */
 import type { Sendable } from "./decide.ts";
 import type { Settled } from "./settled.ts";
 import type { TakenState } from "./staged-state.ts";
@@ -10,6 +7,10 @@ export interface AuditedChange {
   /** `uncertain`: given up, and a request without an answer may have been applied. */
   readonly outcome: "created" | "updated" | "terminated" | "uncertain";
   readonly fieldsSent: readonly string[];
+  /** Of an update: those that differ from what the service was last proven to have; absent: not known. */
+  readonly fieldsChanged?: readonly string[];
+  /** Those of them that have no value any more; absent: none. */
+  readonly fieldsEmptied?: readonly string[];
 }
 
 /** Undefined while the change is not finished, and for one that has changed nothing. */
@@ -24,7 +25,13 @@ export function auditedChange(
   if (end.outcome === "created") return { outcome: "created", fieldsSent };
   if (end.outcome === "updated") {
     const isEnded = body["relationStatus"] === "terminated";
-    return { outcome: isEnded ? "terminated" : "updated", fieldsSent };
+    const { changed, emptied = [] } = end.change ?? {};
+    return {
+      outcome: isEnded ? "terminated" : "updated",
+      fieldsSent,
+      ...(changed && { fieldsChanged: changed }),
+      ...(emptied.length > 0 && { fieldsEmptied: emptied }),
+    };
   }
   const mayBeApplied = settlement.row === "uncertain" || settlement.late === true || state.late;
   return dead !== undefined && mayBeApplied ? { outcome: "uncertain", fieldsSent } : undefined;

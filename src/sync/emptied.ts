@@ -16,6 +16,10 @@ export const OPTIONAL =
   regulatedEntity relationStatus relationshipStatus service stateOwnedEntity
   taxIdentificationNumber vatNumber wealthSource`.split(/\s+/);
 
+/** Fields that every relation has, or never has, by their letters. With those above they are all but the crmCode. */
+const OTHERS: Readonly<Record<string, string>> = { F: "firstName", L: "lastName", T: "type" };
+export const ALWAYS_FILLED = Object.values(OTHERS);
+
 /** More than this share of the updates that could empty a field is unusual. */
 const UNUSUAL_SHARE = 0.1;
 
@@ -28,7 +32,17 @@ export const filledIn = (body: Body): string =>
     .join("");
 
 export const fieldsOfLetters = (letters: string): string[] =>
-  letters.split("").map((letter) => OPTIONAL[Number.parseInt(letter, 36)] ?? letter);
+  letters
+    .split("")
+    .map((letter) => OTHERS[letter] ?? OPTIONAL[Number.parseInt(letter, 36)] ?? letter);
+
+export const lettersOf = (fields: readonly string[]): string =>
+  fields.map((field) => LETTERS.get(field) ?? "").join("");
+
+const LETTERS: ReadonlyMap<string, string> = new Map([
+  ...OPTIONAL.map((field, place) => [field, place.toString(36)] as const),
+  ...Object.entries(OTHERS).map(([letter, field]) => [field, letter] as const),
+]);
 
 /** Whether the service may have a value in this field. */
 export function mayBeFilled(field: string, { filled, fingerprint }: KnownFields): boolean {

@@ -19,7 +19,7 @@ export const SORTED_FIELDS: Readonly<Record<Variant, readonly string[]>> = {
 const LENGTH = 22;
 
 /** Separates the hash from what follows it; it occurs in no hash. */
-const MARK = ".";
+const SEPARATOR = ".";
 
 /**
  * Hash of what a body says: the specified fields of its variant, with defaults applied, in an order
@@ -30,18 +30,28 @@ const MARK = ".";
  * Undefined for a body whose type the specification does not know.
  * @param notUnderstood fields that are left out of this one, too (keeps.ts)
  */
-export type FingerprintOf = (
-  body: Readonly<Record<string, unknown>>,
-  notUnderstood?: readonly string[],
-) => string | undefined;
+export interface FingerprintOf {
+  (body: Body, notUnderstood?: readonly string[]): string | undefined;
+  /** How the row of the body gets its marks; absent: it has none. */
+  readonly marksOf?: MarksOf | undefined;
+}
+
+type Body = Readonly<Record<string, unknown>>;
+
+/** Hashes of a body's fields, as one text (marks.ts); undefined as for a fingerprint. */
+export type MarksOf = (body: Body) => string | undefined;
 
 /**
  * @param key without it, a fingerprint can be guessed back: a person's fields are few. It never
  *   changes while a ledger is in use, or all of its fingerprints mean nothing.
  */
-export function fingerprintWith(key: Buffer | undefined, keeps: Keeps = NO_KEEPS): FingerprintOf {
+export function fingerprintWith(
+  key: Buffer | undefined,
+  keeps: Keeps = NO_KEEPS,
+  marksOf?: MarksOf,
+): FingerprintOf {
   const secret = key && createSecretKey(key);
-  return (body, notUnderstood = []) => {
+  const fingerprintOf = (body: Body, notUnderstood: readonly string[] = []) => {
     const fields = meaningfulFields(body);
     const variant = variantOf(body["type"]);
     if (fields === undefined || variant === undefined) return undefined;
@@ -51,8 +61,9 @@ export function fingerprintWith(key: Buffer | undefined, keeps: Keeps = NO_KEEPS
     const filled = fields.filter(([field]) => kept[field] === "ifPresent");
     const letters = filled.map(([field]) => SORTED_FIELDS[variant].indexOf(field).toString(36));
     const hash = hashOf(JSON.stringify([sorted(kept), owned]), secret);
-    return letters.length === 0 ? hash : `${hash}${MARK}${letters.join("")}`;
+    return letters.length === 0 ? hash : `${hash}${SEPARATOR}${letters.join("")}`;
   };
+  return Object.assign(fingerprintOf, { marksOf });
 }
 
 function hashOf(text: string, key: KeyObject | undefined): string {
@@ -69,8 +80,8 @@ function hashOf(text: string, key: KeyObject | undefined): string {
  */
 export function agrees(wanted: string | undefined, known: string | undefined): boolean {
   if (wanted === undefined || known === undefined) return false;
-  const [hash, letters = ""] = wanted.split(MARK);
-  const [knownHash, filled = ""] = known.split(MARK);
+  const [hash, letters = ""] = wanted.split(SEPARATOR);
+  const [knownHash, filled = ""] = known.split(SEPARATOR);
   return hash === knownHash && letters.split("").every((letter) => filled.includes(letter));
 }
 
@@ -84,9 +95,7 @@ export const agreesWithRow = (
 export const fingerprintOf: FingerprintOf = fingerprintWith(undefined);
 
 /** What a body says, field by field: as its fingerprint is made from. */
-export function meaningfulFields(
-  body: Readonly<Record<string, unknown>>,
-): [field: string, value: unknown][] | undefined {
+export function meaningfulFields(body: Body): [field: string, value: unknown][] | undefined {
   const variant = variantOf(body["type"]);
   if (variant === undefined) return undefined;
   const fields: [string, unknown][] = [];

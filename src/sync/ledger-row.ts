@@ -29,6 +29,8 @@ export interface LedgerRow {
   readonly fingerprint: string | undefined;
   /** Of the same body: the optional fields with a value, as letters (emptied.ts); undefined: not known. */
   readonly filled?: string | undefined;
+  /** Of the same body: short hashes of its fields (marks.ts); undefined: not kept, or from before they were. */
+  readonly marks?: string | undefined;
   /**
    * Fingerprint of what was settled where the record had fields that were not understood: without these, in which
    * the service has what it had.
@@ -79,6 +81,7 @@ export const rowOf = (
   uncertain: false,
   fingerprint: fingerprintOf(body),
   filled: filledIn(body),
+  marks: fingerprintOf.marksOf?.(body),
   terminated: body["relationStatus"] === "terminated",
   variant: variantOf(body["type"]),
   orders: NO_ORDERS,

@@ -72,7 +72,7 @@ export const notedProblems = (reason: DeadReason, problems: readonly Problem[]):
 /** @param request undefined when the run has sent none. */
 export function runStep(
   request: NotedRequest | undefined,
-  { outcome, problems = [], reason }: Pick<RunEnd, "outcome" | "reason" | "problems">,
+  { change, outcome, problems = [], reason }: Omit<RunEnd, "finished">,
 ): RunStep {
   const isDead = outcome === "rejected" && reason !== undefined;
   return {
@@ -81,6 +81,7 @@ export function runStep(
     outcome,
     reason,
     problems: isDead ? notedProblems(reason as DeadReason, problems) : undefined,
+    ...(change && { change }),
   };
 }
 

@@ -1,4 +1,5 @@
 /** How one run of a record ended. */
+import type { FieldChange } from "./marks.ts";
 import type { Outcome } from "./outcomes.ts";
 import type { Problem } from "../event/problem.ts";
 
@@ -10,4 +11,6 @@ export interface RunEnd {
   /** Finer than the outcome, for counters and the log. */
   readonly reason?: string;
   readonly problems?: readonly Problem[];
+  /** Of `updated`, where it is known. */
+  readonly change?: FieldChange | undefined;
 }

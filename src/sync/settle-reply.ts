@@ -7,6 +7,7 @@ import type { Check, Sendable } from "./decide.ts";
 import { agrees, type FingerprintOf } from "./fingerprint.ts";
 import { keptIn } from "./keeps.ts";
 import { rowOf, type LedgerRow } from "./ledger-row.ts";
+import { changeBetween } from "./marks.ts";
 import { retryDelay } from "./retry-delay.ts";
 import type { ServiceReply } from "./service-reply.ts";
 import { settleUnavailable } from "./settle-unavailable.ts";
@@ -37,7 +38,7 @@ export function settleReply(
     case "created":
     case "updated": {
       const body = sent.kind === "fetch" ? {} : sent.body;
-      return done(reply.kind, body, state, context);
+      return done(reply.kind, body, state, known, context);
     }
     case "accepted":
       return {
@@ -109,18 +110,18 @@ function done(
   outcome: "created" | "updated",
   body: Readonly<Record<string, unknown>>,
   state: TakenState,
+  known: LedgerRow,
   { fingerprintOf, now }: SettleContext,
 ): Settled {
+  const row = {
+    ...rowOf(body, now, fingerprintOf),
+    ...partialOf(body, state, fingerprintOf),
+    orders: state.orders,
+  };
+  const change = outcome === "updated" ? changeBetween(known, row) : undefined;
   return {
-    settlement: {
-      row: {
-        ...rowOf(body, now, fingerprintOf),
-        ...partialOf(body, state, fingerprintOf),
-        orders: state.orders,
-      },
-      finished: true,
-    },
-    end: { finished: true, outcome },
+    settlement: { row, finished: true },
+    end: { finished: true, outcome, ...(change && { change }) },
   };
 }
 
@@ -152,7 +153,7 @@ function fetched(
   if (isSame) {
     // An earlier write, which had no answer, was applied.
     if (known.uncertain) {
-      return done(known.exists === true ? "updated" : "created", found, state, context);
+      return done(known.exists === true ? "updated" : "created", found, state, known, context);
     }
     const reason = state.status === "terminated" ? "nothing_to_terminate" : "unchanged";
     return {
@@ -191,7 +192,7 @@ function checked(
   const { fingerprintOf, now } = context;
   const { notUnderstood } = state;
   if (agrees(fingerprintOf(sent.body, notUnderstood), fingerprintOf(found, notUnderstood))) {
-    return done(known.exists === true ? "updated" : "created", found, state, context);
+    return done(known.exists === true ? "updated" : "created", found, state, known, context);
   }
   if (state.doubt === "renamed") return renamed(sent);
   const row = { ...rowOf(found, now, fingerprintOf), orders: known.orders };

@@ -4,6 +4,7 @@
  */
 import type { DeadReason } from "./dead-letter.ts";
 import type { IgnoreReason } from "./mapped.ts";
+import type { FieldChange } from "./marks.ts";
 import type { Outcome } from "./outcomes.ts";
 
 /** What intake has done with one record of an event. */
@@ -82,6 +83,8 @@ export interface RunStep {
   readonly reason: string | undefined;
   /** Of `rejected`. */
   readonly problems: NotedProblems | undefined;
+  /** Of `updated`, where it is known. */
+  readonly change?: FieldChange;
 }
 
 /** A change that became a dead letter outside of these: it could not be fetched, or not be read. */

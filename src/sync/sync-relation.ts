@@ -49,11 +49,7 @@ export interface SyncPorts {
   /** Spends the permit on the one request that the decision needs. */
   send(decision: Sendable, state: TakenState): Promise<ServiceReply>;
   /** @param end how the run ends, for the history of the record. */
-  settle(
-    state: TakenState,
-    how: Settlement,
-    end: Pick<RunEnd, "outcome" | "reason" | "problems">,
-  ): Promise<SettleResult>;
+  settle(state: TakenState, how: Settlement, end: Omit<RunEnd, "finished">): Promise<SettleResult>;
   /** Whether this write, which was answered, is read once more: one of many is. */
   isToBeChecked(): boolean;
   /** Writes the change's line of the audit trail. */

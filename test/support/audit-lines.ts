@@ -8,6 +8,8 @@ export interface AuditLine {
   readonly outcome?: string;
   readonly crmCode?: string;
   readonly fieldsSent?: readonly string[];
+  readonly fieldsChanged?: readonly string[];
+  readonly fieldsEmptied?: readonly string[];
   readonly event?: { readonly id: string; readonly source: string };
   readonly by: string;
   readonly secret?: string;

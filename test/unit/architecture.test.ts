@@ -108,6 +108,7 @@ const RULES: Rules = {
       "src/ops/redis-script.ts",
       "src/sync/fingerprint.ts",
       "src/sync/keeps.ts",
+      "src/sync/marks.ts",
     ],
     "src/crm": [
       ...SYNC_TYPES,

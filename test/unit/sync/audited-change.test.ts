@@ -25,6 +25,19 @@ it("names what was done and the fields that were sent, never their values", () =
   });
 });
 
+it("names what an update has changed and emptied, where it is known", () => {
+  const { end, settlement } = ended("updated");
+  const change = { changed: ["city", "email"], emptied: ["email"] };
+  expect(auditedChange(update, { settlement, end: { ...end, change } }, onTime)).toEqual({
+    outcome: "updated",
+    fieldsSent,
+    fieldsChanged: ["city", "email"],
+    fieldsEmptied: ["email"],
+  });
+  const onlyChanged = { settlement, end: { ...end, change: { ...change, emptied: [] } } };
+  expect(auditedChange(update, onlyChanged, onTime)).not.toHaveProperty("fieldsEmptied");
+});
+
 it("tells a termination from another update", () => {
   const sent: Sendable = { kind: "update", body: { ...body, relationStatus: "terminated" } };
   expect(auditedChange(sent, ended("updated"), onTime)).toMatchObject({ outcome: "terminated" });
