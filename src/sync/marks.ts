@@ -2,7 +2,7 @@
  * Marks: a short keyed hash of each field of a relation. By the marks from before and after an update the fields that
  * it changed can be named, without their values. docs/adr/0046 says what they give away. Pure.
  */
-import { createHmac, hash } from "node:crypto";
+import { createHmac, createSecretKey, hash } from "node:crypto";
 import { ALWAYS_FILLED, fieldsOfLetters, filledIn } from "./emptied.ts";
 import { meaningfulFields, type MarksOf } from "./fingerprint.ts";
 import type { LedgerRow } from "./ledger-row.ts";
@@ -20,8 +20,9 @@ const shortHash = (text: string): string => hash("sha256", text, "base64url").sl
  * @param secret without it, a mark can be guessed back: many fields have few values.
  */
 export function marksWith(secret: Buffer | string): MarksOf {
-  const key = createHmac("sha256", secret).update("crmsync marks").digest();
-  const keyId = shortHash(key.toString("base64url"));
+  const derived = createHmac("sha256", secret).update("crmsync marks").digest();
+  const keyId = shortHash(derived.toString("base64url"));
+  const key = createSecretKey(derived);
   return (body) => {
     const fields = meaningfulFields(body);
     if (fields === undefined) return undefined;

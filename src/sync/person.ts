@@ -117,7 +117,8 @@ export function withdraw(known: KnownRecord, version: number, at: Now): Changed 
     since: at.now,
     firstTime: at.now,
   };
-  return { ...known, row: row && { ...row, uncertain: true }, staged: waits };
+  // The service was read, and has something else: what the next update changes is not known.
+  return { ...known, row: row && { ...row, uncertain: true, marks: undefined }, staged: waits };
 }
 
 /** The service has what was proven, or nothing more can be found out. */

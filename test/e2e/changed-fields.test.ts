@@ -141,7 +141,10 @@ test("a relation that appears unexpectedly: what changed is not known once, then
 });
 
 test("after a request without an answer, the line compares with what was proven before", async () => {
-  const { lineOf, sandbox, start } = await setUp({ RETRY_BASE_MS: "1", SERVICE_TIMEOUT_MS: "1000" });
+  const { lineOf, sandbox, start } = await setUp({
+    RETRY_BASE_MS: "1",
+    SERVICE_TIMEOUT_MS: "1000",
+  });
   await using daemon = await start();
   await armFault(sandbox, { fault: "reset", when: "after", method: "PUT", times: 1 });
   const line = await lineOf(daemon, p(0, { ...BEFORE, city: "Bonn" }));

@@ -146,8 +146,11 @@ describe("a verification", () => {
   const version = known.staged?.version ?? 0;
 
   it("sends the state again when the service has something else", () => {
-    const again = withdraw(known, version, at(9000));
+    const row = rowWith({ marks: "marks" });
+    const again = withdraw({ ...known, row }, version, at(9000));
     expect(again?.row?.uncertain).toBe(true);
+    // What the service has by now is not known.
+    expect(again?.row?.marks).toBeUndefined();
     expect(again?.staged).toMatchObject({
       phase: "waits",
       lane: "live",
