@@ -231,13 +231,16 @@ const linesTable = (lines: readonly Line[], hashes: LineHashes): Html =>
 const OUTCOMES: Readonly<Record<string, string>> = { uncertain: "given up; perhaps applied" };
 
 function whatCell({ fields }: Line): Html {
-  const { act, details, fieldsChanged, outcome, reason } = fields;
-  const changed = namesIn(fieldsChanged);
-  if (act === "change")
-    return html`<strong>${OUTCOMES[textOf(outcome)] ?? textOf(outcome)}</strong>${
-        outcome === "updated" &&
-        (changed.length > 0 ? `: ${changed.join(", ")}` : "; which fields changed is not known")
-      }`;
+  const { act, details, fieldsChanged, fieldsEmptied, outcome, reason } = fields;
+  if (act === "change") {
+    const emptied = namesIn(fieldsEmptied);
+    const changed = namesIn(fieldsChanged).filter((name) => !emptied.includes(name));
+    const parts = [changed.join(", "), emptied.length > 0 && `${emptied.join(", ")} emptied`];
+    const text = parts.filter((part) => part).join("; ");
+    const isUnknown = outcome === "updated" && text === "";
+    return html`<strong>${OUTCOMES[textOf(outcome)] ?? textOf(outcome)}</strong
+      >${text && `: ${text}`}${isUnknown && "; which fields changed is not known"}`;
+  }
   const more = [reason, details].filter((text) => typeof text === "string");
   return html`${textOf(act).replaceAll(".", ": ").replaceAll("_", " ")}${
     more.length > 0 && `: ${more.join(", ")}`
@@ -275,6 +278,7 @@ const COLUMNS = [
   "outcome",
   "crmCode",
   "fieldsChanged",
+  "fieldsEmptied",
   "fieldsSent",
   "source",
   "eventId",
@@ -289,10 +293,12 @@ async function* asCsv(files: readonly string[], filter: AuditFilter): AsyncGener
   // Excel takes a file for UTF-8 only with this mark.
   yield `\ufeff${csvLine(COLUMNS)}`;
   for await (const { line } of allLines(files, filter)) {
-    const { at, act, outcome, crmCode, fieldsChanged, fieldsSent, event, by, approvedBy, ...rest } =
-      line.fields;
+    const { at, act, outcome, crmCode, event, by, approvedBy, ...others } = line.fields;
+    const { fieldsChanged, fieldsEmptied, fieldsSent, ...rest } = others;
     const { id, source } = (event ?? {}) as { id?: unknown; source?: unknown };
-    const names = [fieldsChanged, fieldsSent].map((value) => namesIn(value).join(" "));
+    const names = [fieldsChanged, fieldsEmptied, fieldsSent].map((value) =>
+      namesIn(value).join(" "),
+    );
     const more = Object.keys(rest).length === 0 ? "" : JSON.stringify(rest);
     const cells = [at, act, outcome, crmCode, ...names, source, id, by, approvedBy, more];
     yield csvLine([...cells, line.chain, line.seq]);

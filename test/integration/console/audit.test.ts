@@ -53,7 +53,7 @@ beforeAll(async () => {
   await writeFile(
     path,
     textOf([
-      change(10, "ü7", { fieldsChanged: ["email", "lastName"] }),
+      change(10, "ü7", { fieldsChanged: ["city", "email", "lastName"], fieldsEmptied: ["city"] }),
       release(11, "t1", "anna via console at 10.0.0.1", {
         approvedBy: "Ben via console at 10.0.0.2",
       }),
@@ -78,7 +78,7 @@ test("the newest lines come first, and pages lead back through the rotated files
   const visitor = server.visitor();
   await visitor.logIn(VIEWER);
   const { text } = await visitor.request("/console/audit");
-  expect(text).toContain("email, lastName");
+  expect(text).toContain("email, lastName; city emptied");
   expect(text).toContain("approved by Ben via console");
   expect(text.indexOf("carla")).toBeLessThan(text.indexOf("approved by Ben"));
   expect(text).toContain("1 compressed file");
