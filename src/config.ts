@@ -56,8 +56,13 @@ const limit = (fallback: number) =>
     .transform((text) => (text === "unlimited" ? Number.POSITIVE_INFINITY : Number(text)))
     .default(fallback);
 
+const choice = <const T extends readonly string[]>(values: T) =>
+  z.enum(values, { error: `must be one of ${values.join(", ")}` });
+
 const oneOf = <const T extends readonly string[]>(values: T, fallback: T[number]) =>
-  z.enum(values, { error: `must be one of ${values.join(", ")}` }).default(fallback);
+  choice(values).default(fallback);
+
+const otlpProtocol = choice(["http/protobuf", "http/json"]);
 
 /** An IP address, or a network as address/bits. */
 function isNetwork(text: string): boolean {
@@ -204,7 +209,18 @@ const variables = {
   REDTAIL_API_URL: baseUrl.default("https://crm.redtailtechnology.com"),
   LOG_CRM_CODES: z.literal("1", { error: "may only be 1" }).optional(),
   OTEL_EXPORTER_OTLP_ENDPOINT: httpUrl.optional(),
-  OTEL_EXPORTER_OTLP_PROTOCOL: oneOf(["http/protobuf", "http/json"], "http/protobuf"),
+  OTEL_EXPORTER_OTLP_PROTOCOL: otlpProtocol.default("http/protobuf"),
+  // OpenTelemetry reads the three addresses itself, and would ignore a wrong one without a word.
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: httpUrl.optional(),
+  OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: httpUrl.optional(),
+  OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: httpUrl.optional(),
+  OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: otlpProtocol.optional(),
+  OTEL_EXPORTER_OTLP_METRICS_PROTOCOL: otlpProtocol.optional(),
+  OTEL_EXPORTER_OTLP_LOGS_PROTOCOL: otlpProtocol.optional(),
+  OTEL_TRACES_EXPORTER: oneOf(["otlp", "none"], "otlp"),
+  OTEL_METRICS_EXPORTER: oneOf(["otlp", "none"], "otlp"),
+  OTEL_LOGS_EXPORTER: oneOf(["otlp", "none"], "otlp"),
+  OTEL_METRIC_EXPORT_INTERVAL: whole(1000, 60_000, 3_600_000),
   OTEL_TRACES_SAMPLER: oneOf(
     [
       "always_on",
@@ -285,6 +301,9 @@ const SECRETS = [
   "REDTAIL_API_KEY",
   "REDTAIL_USER_KEY",
   "OTEL_EXPORTER_OTLP_HEADERS",
+  "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+  "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+  "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
   "NOTIFY_URL",
   "NOTIFY_SECRET",
 ] as const;

@@ -89,7 +89,7 @@ async function serveOps(server: HttpServer, runtime: Runtime, trial?: string): P
     serveRecords(scope, (name) => storyOf(runtime, name, runtime.mapping));
     serveMetrics(scope, async (accept) => {
       const format = metrics.formatFor(accept);
-      return { type: CONTENT_TYPES[format], text: await runtime.scrape(format) };
+      return { type: CONTENT_TYPES[format], text: await runtime.scrape.text(format) };
     });
     await page?.serveQueuesPage(scope, runtime);
   });

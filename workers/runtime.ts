@@ -10,7 +10,7 @@ import { openRedis, openWorkRedis, type RedisTarget } from "../src/ops/open-redi
 import { NO_TRACING, type Tracing } from "../src/ops/tracing.ts";
 import { JobNotifier } from "../src/state/job-notifier.ts";
 import { readingsInTime, REDIS_DEADLINE_MS } from "../src/status/readings.ts";
-import { createScrape } from "../src/status/scrape.ts";
+import { createScrape, type Scrape } from "../src/status/scrape.ts";
 import { openStores, type Stores } from "../src/status/stores.ts";
 import { createTrail } from "./audit-trail.ts";
 import { IntakeClient } from "./intake-client.ts";
@@ -28,8 +28,7 @@ export interface Runtime extends Stores {
   readonly version: string;
   readonly log: Logger;
   readonly metrics: Metrics;
-  /** The text of GET /metrics. */
-  readonly scrape: ReturnType<typeof createScrape>;
+  readonly scrape: Scrape;
   readonly tracing: Tracing;
   /** For lines that may come very often: logs one of each event in ten seconds. */
   readonly rarely: RareLog;

@@ -6,6 +6,7 @@ import type { Mapping } from "../mapping/mapping.ts";
 import { webhookProblems } from "../mapping/webhooks/secrets.ts";
 import { changeLevelOnSignal, createLog, type Logger } from "../ops/log.ts";
 import { withoutPassword } from "../ops/redis-url.ts";
+import type { Otlp } from "../ops/otlp.ts";
 import { Shutdown } from "../ops/shutdown.ts";
 import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
 import { VERSION } from "../ops/version.ts";
@@ -59,14 +60,13 @@ async function start(options: StartOptions): Promise<void> {
   // Without this check only the senders would notice a missing secret, by a 401 for each request.
   if (roles.has("http")) refuse(webhookProblems(mapping.webhooks, config));
   if (roles.has("intake")) refuse(pullProblems(config, mapping));
-  let tracing = NO_TRACING;
+  let otlp: Otlp | undefined;
   const log = createLog(config.LOG_LEVEL, {
     ...(isForPeople(config, process.stderr) && { destination: await textDestination() }),
-    context: () => tracing.spanIds?.() ?? {},
+    copy: (line) => otlp?.exportLine?.(line),
+    context: () => otlp?.tracing.spanIds?.() ?? {},
   });
   changeLevelOnSignal(log);
-  log.info({ version: VERSION, node: process.version, roles: [...roles] }, "daemon.starting");
-  for (const one of mistypedVariables(config)) log.warn({ ...one }, "config.variable_unread");
   const shutdown = new Shutdown(log, config.SHUTDOWN_DELAY_MS);
   shutdown.onSignals();
   const defect = (error: unknown) => {
@@ -75,9 +75,11 @@ async function start(options: StartOptions): Promise<void> {
   };
   process.on("unhandledRejection", defect).on("uncaughtException", defect);
   try {
-    tracing = await tracingOf(config, log);
-    shutdown.add("tracing", () => tracing.close());
-    await startParts({ options, config, mapping, log, tracing, shutdown });
+    otlp = shutdown.closes("telemetry", await otlpOf(config, log));
+    log.info({ version: VERSION, node: process.version, roles: [...roles] }, "daemon.starting");
+    for (const one of mistypedVariables(config)) log.warn({ ...one }, "config.variable_unread");
+    const { tracing = NO_TRACING, exportMetrics } = otlp ?? {};
+    await startParts({ options, config, mapping, log, tracing, exportMetrics, shutdown });
   } catch (error) {
     await shutdown.run();
     throw error;
@@ -90,6 +92,7 @@ interface Parts {
   readonly mapping: Mapping;
   readonly log: Logger;
   readonly tracing: Tracing;
+  readonly exportMetrics: Otlp["exportMetrics"];
   readonly shutdown: Shutdown;
 }
 
@@ -137,18 +140,26 @@ const addressOf = ({ url, token }: OwnService): ServiceAddress => ({
   token: () => token,
 });
 
-async function tracingOf(config: Config, log: Logger): Promise<Tracing> {
-  if (config.OTEL_EXPORTER_OTLP_ENDPOINT === undefined) return NO_TRACING;
+async function otlpOf(config: Config, log: Logger): Promise<Otlp | undefined> {
+  if (config.OTEL_EXPORTER_OTLP_ENDPOINT === undefined) return undefined;
   // OpenTelemetry is loaded only when a collector is configured.
-  const { openTracing } = await import("../ops/tracing-otel.ts");
-  return openTracing({
-    protocol: config.OTEL_EXPORTER_OTLP_PROTOCOL,
-    sampler: config.OTEL_TRACES_SAMPLER,
-    ratio: config.OTEL_TRACES_SAMPLER_ARG,
-    headers: settingOf(config, "OTEL_EXPORTER_OTLP_HEADERS"),
+  const { openOtlp } = await import("../ops/otlp.ts");
+  function signal<T>(name: "TRACES" | "METRICS" | "LOGS", more: T) {
+    if (config[`OTEL_${name}_EXPORTER`] === "none") return undefined;
+    const own = `OTEL_EXPORTER_OTLP_${name}` as const;
+    const protocol = config[`${own}_PROTOCOL`] ?? config.OTEL_EXPORTER_OTLP_PROTOCOL;
+    const headers = ["OTEL_EXPORTER_OTLP_HEADERS", `${own}_HEADERS`].flatMap(
+      (variable) => settingOf(config, variable) ?? [],
+    );
+    return { protocol, headers, ...more };
+  }
+  const { OTEL_TRACES_SAMPLER: sampler, OTEL_TRACES_SAMPLER_ARG: ratio } = config;
+  return openOtlp({
+    traces: signal("TRACES", { sampler, ratio, templateOf }),
+    metrics: signal("METRICS", { everyMs: config.OTEL_METRIC_EXPORT_INTERVAL }),
+    logs: signal("LOGS", { hashesRecords: config.LOG_CRM_CODES === "1" }),
     version: VERSION,
     log,
-    templateOf,
   });
 }
 

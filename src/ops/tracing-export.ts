@@ -1,8 +1,6 @@
-/** Removes personal data from spans before their export, and logs outages of the collector. */
+/** Removes personal data from spans before their export. */
 import { SpanStatusCode } from "@opentelemetry/api";
-import { ExportResultCode } from "@opentelemetry/core";
-import { BatchSpanProcessor, type ReadableSpan, type SpanExporter } from "@opentelemetry/sdk-trace";
-import type { Logger } from "./log.ts";
+import { BatchSpanProcessor, type ReadableSpan } from "@opentelemetry/sdk-trace";
 
 /** Attributes that are exported. None can hold the content of a record, event, address or token. */
 const ATTRIBUTES: ReadonlySet<string> = new Set(
@@ -49,31 +47,4 @@ function describe({ attributes, status }: ReadableSpan): { message?: string } {
   return status.code === SpanStatusCode.ERROR && typeof reason === "string"
     ? { message: reason }
     : {};
-}
-
-/** Logs once when exports begin to fail, and once when they succeed again. */
-export function reportOutages(exporter: SpanExporter, log: Logger): SpanExporter {
-  let failing = false;
-  return {
-    export(spans, done) {
-      exporter.export(spans, (result) => {
-        const failed = result.code !== ExportResultCode.SUCCESS;
-        if (failed && !failing) {
-          log.warn({ why: whyOf(result.error) }, "tracing.unavailable");
-        } else if (failing && !failed) {
-          log.info({}, "tracing.recovered");
-        }
-        failing = failed;
-        done(result);
-      });
-    },
-    shutdown: () => exporter.shutdown(),
-  };
-}
-
-/** Only a code: the text of an error may quote what was sent, or an address with a password. */
-function whyOf(error: Error | undefined): string {
-  const { code } = (error ?? {}) as { code?: unknown };
-  if (typeof code === "number") return `HTTP ${code}`;
-  return typeof code === "string" ? code : "no response";
 }

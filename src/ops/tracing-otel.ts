@@ -1,5 +1,4 @@
 /** Tracing with OpenTelemetry's SDK; loaded only when a collector is configured. */
-import { setTimeout as sleep } from "node:timers/promises";
 import {
   context,
   propagation,
@@ -11,19 +10,7 @@ import {
   type TextMapPropagator,
 } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
-import {
-  parseKeyPairsIntoRecord,
-  TRACE_PARENT_HEADER,
-  W3CTraceContextPropagator,
-} from "@opentelemetry/core";
-import {
-  defaultResource,
-  detectResources,
-  resourceAttributesEnvDetector,
-  resourceFromAttributes,
-  serviceInstanceIdDetector,
-  serviceNameEnvDetector,
-} from "@opentelemetry/resources";
+import { TRACE_PARENT_HEADER, W3CTraceContextPropagator } from "@opentelemetry/core";
 import {
   AlwaysOffSampler,
   AlwaysOnSampler,
@@ -31,23 +18,25 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
   type Sampler,
-  type SpanExporter,
 } from "@opentelemetry/sdk-trace";
 import { BullMQOtel } from "bullmq-otel";
-import { reportOutages, ScrubbingProcessor } from "./tracing-export.ts";
+import { flushed, reportOutages, withHeaders, type ExportOptions } from "./otlp-export.ts";
+import { ScrubbingProcessor } from "./tracing-export.ts";
 import { failedWith, traceRequests, typeOf } from "./tracing-requests.ts";
 import type { Tracing, TracingOptions } from "./tracing.ts";
 
 /** Outcomes that a search for failed spans must find. */
 const FAILED: ReadonlySet<unknown> = new Set(["rejected", "unavailable"]);
 
-/** Longest wait for the last export: a silent collector must not delay the shutdown, ms. */
-const FLUSH_MS = 1000;
-
-export async function openTracing(options: TracingOptions): Promise<Tracing> {
-  const exporter = reportOutages(await exporterOf(options), options.log);
+export async function openTracing(options: ExportOptions & TracingOptions): Promise<Tracing> {
+  const { OTLPTraceExporter } =
+    options.protocol === "http/json"
+      ? await import("@opentelemetry/exporter-trace-otlp-http")
+      : await import("@opentelemetry/exporter-trace-otlp-proto");
+  const exporter = new OTLPTraceExporter(withHeaders(options));
+  reportOutages(exporter, "traces", options.log);
   const provider = new TracerProvider({
-    resource: resourceOf(options.version),
+    resource: options.resource,
     sampler: samplerOf(options),
     spanProcessors: [new ScrubbingProcessor({ exporter })],
   });
@@ -110,30 +99,9 @@ export async function openTracing(options: TracingOptions): Promise<Tracing> {
     },
     async close() {
       stopRequests();
-      const flushed = provider.shutdown().catch(() => {});
-      await Promise.race([flushed, sleep(FLUSH_MS)]);
+      await flushed(provider.shutdown());
     },
   };
-}
-
-async function exporterOf({ protocol, headers }: TracingOptions): Promise<SpanExporter> {
-  const { OTLPTraceExporter } =
-    protocol === "http/json"
-      ? await import("@opentelemetry/exporter-trace-otlp-http")
-      : await import("@opentelemetry/exporter-trace-otlp-proto");
-  if (headers === undefined) return new OTLPTraceExporter();
-  return new OTLPTraceExporter({ headers: async () => parseKeyPairsIntoRecord(headers()) });
-}
-
-/** Names the service and the process. Host and command line are left out. */
-function resourceOf(version: string) {
-  const own = { "service.name": "crmsync", "service.version": version };
-  const detectors = [
-    serviceInstanceIdDetector,
-    resourceAttributesEnvDetector,
-    serviceNameEnvDetector,
-  ];
-  return defaultResource().merge(resourceFromAttributes(own)).merge(detectResources({ detectors }));
 }
 
 function samplerOf({ sampler, ratio }: TracingOptions): Sampler {

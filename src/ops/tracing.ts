@@ -3,18 +3,11 @@
  * without a collector pays neither memory nor time (docs/adr/0010-traces.md).
  */
 import type { BullMQOtel } from "bullmq-otel";
-import type { Logger } from "./log.ts";
 
-/** The SDK itself reads the address, the timeout and all other variables (OTEL_…). */
 export interface TracingOptions {
-  readonly protocol: "http/protobuf" | "http/json";
   readonly sampler: `${"" | "parentbased_"}${"always_on" | "always_off" | "traceidratio"}`;
   /** Share of traces to record, from 0 to 1; used by the two ratio samplers. */
   readonly ratio: number;
-  /** HTTP headers for every export, as `name=value,…`. Read each time: a file may change. */
-  readonly headers: (() => string) | undefined;
-  readonly version: string;
-  readonly log: Logger;
   /** The path of a request with its identifiers replaced by names; undefined when unknown. */
   readonly templateOf: (path: string) => string | undefined;
 }

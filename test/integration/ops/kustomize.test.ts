@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
+import { readConfig } from "../../../src/config.ts";
 import { requireTool } from "../../support/requirements.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -17,9 +18,12 @@ const KUBECTL = {
 interface Document {
   readonly kind: string;
   readonly metadata: { readonly name: string };
+  readonly data?: Readonly<Record<string, string>>;
   readonly spec: {
     readonly template: {
+      readonly metadata: { readonly annotations?: Readonly<Record<string, string>> };
       readonly spec: {
+        readonly automountServiceAccountToken: boolean;
         readonly containers: readonly {
           readonly envFrom: readonly { readonly configMapRef: { readonly name: string } }[];
         }[];
@@ -51,4 +55,42 @@ it("a changed setting changes the template of every pod, and so rolls the pods",
   expect(await render()).toEqual(before);
   await writeFile(file, settings.replace("redis://redis:6379", "redis://other:6379"));
   expect(await render()).not.toEqual(before);
+});
+
+it("the kustomization for Vault in docs/deploy.md makes each file that a variable names", async (context) => {
+  const kubectl = await requireTool(context, KUBECTL);
+  await using dir = await tempDir();
+  const root = join(import.meta.dirname, "../../..");
+  await cp(join(root, "deploy/kubernetes"), join(dir.path, "crmsync/deploy/kubernetes"), {
+    recursive: true,
+  });
+  const blocks = (await readFile(join(root, "docs/deploy.md"), "utf8")).matchAll(
+    /^```yaml\n([^]*?)^```/gm,
+  );
+  const [text = ""] = [...blocks].flatMap(([, yaml = ""]) =>
+    yaml.includes("agent-inject") ? [yaml] : [],
+  );
+  await writeFile(join(dir.path, "kustomization.yaml"), text);
+  const { stdout } = await run(kubectl, ["kustomize", dir.path]);
+  const documents = parseAllDocuments(stdout).map((document) => document.toJS() as Document);
+  const settings = documents.find(({ kind }) => kind === "ConfigMap")?.data ?? {};
+  const injected = Object.entries(settings).filter(([, value]) => value.startsWith("/vault/"));
+  expect(injected).toEqual([["SERVICE_TOKEN_FILE", "/vault/secrets/service_token"]]);
+  expect(Object.keys(readConfig({}).secrets)).toContain("SERVICE_TOKEN");
+  expect(settings["OPERATOR_TOKEN_FILE"]).toBe("/secrets/operator_token");
+  const deployments = documents.filter(({ kind }) => kind === "Deployment");
+  expect(deployments).toHaveLength(2);
+  for (const { spec } of deployments) {
+    const { annotations = {} } = spec.template.metadata;
+    for (const [, file] of injected) {
+      const name = file.replace("/vault/secrets/", "");
+      const template = annotations[`vault.hashicorp.com/agent-inject-template-${name}`];
+      const path = annotations[`vault.hashicorp.com/agent-inject-secret-${name}`];
+      expect(template?.trim()).toBe(
+        `{{- with secret "${path}" }}{{ .Data.data.${name} }}{{ end -}}`,
+      );
+    }
+    // Without it, the injector rejects the pod: the manifests mount no token.
+    expect(spec.template.spec.automountServiceAccountToken).toBe(true);
+  }
 });

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
@@ -22,4 +22,23 @@ it("systemd understands every line of the unit", async (context) => {
   const wrong = join(dir.path, "wrong.service");
   await writeFile(wrong, (await readFile(unit, "utf8")).replace("MemoryMax", "MemoryMx"));
   expect(await complaints(wrong)).toContain("Unknown key");
+});
+
+it("systemd understands the lines for credentials in docs/deploy.md", async (context) => {
+  const analyze = await requireTool(context, ANALYZE);
+  await using dir = await tempDir();
+  const docs = await readFile(join(import.meta.dirname, "../../../docs/deploy.md"), "utf8");
+  const [, lines = ""] = /^```ini\n([^]*?)^```/m.exec(docs) ?? [];
+  expect(lines).toContain("LoadCredential=");
+  const service = join(dir.path, "crmsync.service");
+  await writeFile(service, await readFile(unit, "utf8"));
+  await mkdir(`${service}.d`);
+  const complaints = async (text: string) => {
+    await writeFile(join(`${service}.d`, "override.conf"), text);
+    return (await run(analyze, ["verify", service])).stderr;
+  };
+  expect(await complaints(lines)).toBe("");
+  expect(await complaints(lines.replace("LoadCredential", "LoadCredentials"))).toContain(
+    "Unknown key",
+  );
 });

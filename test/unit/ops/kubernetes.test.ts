@@ -190,4 +190,22 @@ describe("the manifests", () => {
   it("have the rules of deploy/prometheus/rules (node deploy/generate.ts)", () => {
     expect(read("monitoring/prometheus-rule.yaml")).toBe(prometheusRule());
   });
+
+  it("mount the secret that the recipes of docs/deploy.md write", () => {
+    const docs = readFileSync(join(root, "docs/deploy.md"), "utf8");
+    const recipes = [...docs.matchAll(/^```yaml\n([^]*?)^```/gm)].map(
+      ([, text = ""]) =>
+        parse(text) as {
+          readonly spec?: {
+            readonly target?: { readonly name: string };
+            readonly destination?: { readonly name: string };
+          };
+        },
+    );
+    const written = recipes.flatMap(({ spec }) => spec?.target ?? spec?.destination ?? []);
+    expect(written).toHaveLength(2);
+    const mounted = deployments.flatMap(({ spec }) => spec.template.spec.volumes);
+    const names = new Set(mounted.flatMap(({ secret }) => secret?.secretName ?? []));
+    for (const { name } of written) expect([...names]).toEqual([name]);
+  });
 });

@@ -36,7 +36,7 @@ const timely = (readings: Readings | undefined): TimelyReadings => ({
 
 /** Scrapes a process and returns its samples by name and labels. */
 async function scraped(read: () => Readings | undefined, metrics = createMetrics()) {
-  return samplesOf(await createScrape(metrics, "1.2.3", async () => timely(read()))());
+  return samplesOf(await createScrape(metrics, "1.2.3", async () => timely(read())).text());
 }
 
 function samplesOf(text: string) {
@@ -136,7 +136,7 @@ describe("series", () => {
     const scrape = createScrape(createMetrics(), "1.2.3", async () => {
       return { pingMs: 203, readings: undefined };
     });
-    const of = samplesOf(await scrape());
+    const of = samplesOf(await scrape.text());
     expect(of("redis_up")).toMatchObject([{ value: 1 }]);
     expect(of("redis_ping_seconds")).toMatchObject([{ value: 0.203 }]);
     expect(of("quota_limit")).toEqual([]);
@@ -153,13 +153,13 @@ describe("series", () => {
   it("a gauge whose value is unknown has no sample, and no old one either", async () => {
     let readings: Readings | undefined = { ...READINGS, denial: undefined };
     const scrape = createScrape(createMetrics(), "1.2.3", async () => timely(readings));
-    const before = samplesOf(await scrape());
+    const before = samplesOf(await scrape.text());
     expect(before("quota_remaining")).toHaveLength(1);
     expect(before("backlog_drained_timestamp_seconds")).toHaveLength(1);
     readings = READINGS;
-    expect(samplesOf(await scrape())("backlog_drained_timestamp_seconds")).toEqual([]);
+    expect(samplesOf(await scrape.text())("backlog_drained_timestamp_seconds")).toEqual([]);
     readings = undefined;
-    const of = samplesOf(await scrape());
+    const of = samplesOf(await scrape.text());
     for (const name of ["quota_remaining", "dead_letters", "queue_jobs", "auth_state"]) {
       expect(of(name), name).toEqual([]);
     }
