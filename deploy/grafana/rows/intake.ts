@@ -2,6 +2,10 @@
 import type { RowSpec } from "../panel-spec.ts";
 import { rate, increase, shared } from "../promql.ts";
 
+/** Changes that were pulled within the interval, by CRM. */
+const pulled = (result: string): string =>
+  `sum by (crm) (${increase("pull_changes_total", `, result="${result}"`)})`;
+
 export const INTAKE: RowSpec = {
   title: "Intake and mapping",
   height: 8,
@@ -53,23 +57,26 @@ export const INTAKE: RowSpec = {
       kind: "bars",
       title: "Changes found by pulling",
       description:
-        "Changes that a CRM of PULL_FROM told when it was asked: known ones, new ones, and how many of these, older than a minute, no webhook had brought.",
+        "Changes that a CRM of PULL_FROM told when it was asked: known ones, new ones, and new ones that no webhook had brought within a minute (missed).",
       runbook: "Webhooks get lost",
       unit: "short",
       width: 12,
       none: "no CRM is pulled",
       queries: [
+        { expr: pulled("known"), legend: "{{crm}} known" },
+        // A missed change counts as a new one, too: stacked bars would show it twice.
         {
-          expr: `sum by (crm, result) (${increase("pull_changes_total")})`,
-          legend: "{{crm}} {{result}}",
+          expr: `${pulled("new")} - (${pulled("missed")} or 0 * ${pulled("new")})`,
+          legend: "{{crm}} new",
         },
+        { expr: pulled("missed"), legend: "{{crm}} missed" },
       ],
     },
     {
       kind: "lines",
       title: "Since the last pull",
       description:
-        "Time since the last pull of each CRM that has brought all its changes, and how many CRMs are overdue.",
+        "Time since the last pull of each CRM that has brought all its changes; in red the longest of these while a CRM is overdue.",
       runbook: "CrmsyncPullOverdue",
       unit: "s",
       width: 12,
@@ -79,9 +86,13 @@ export const INTAKE: RowSpec = {
           expr: `time() - ${shared("pull_last_success_timestamp_seconds", "", "crm")}`,
           legend: "{{crm}}",
         },
-        { expr: `${shared("pulls_overdue")} > 0`, legend: "overdue CRMs" },
+        {
+          // In seconds, as the axis is: a number of CRMs would be one or two seconds on it.
+          expr: `max(time() - ${shared("pull_last_success_timestamp_seconds", "", "crm")}) and (${shared("pulls_overdue")} > 0)`,
+          legend: "overdue",
+        },
       ],
-      colors: { "overdue CRMs": "red" },
+      colors: { overdue: "red" },
     },
     {
       kind: "bars",
