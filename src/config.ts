@@ -268,7 +268,9 @@ const variables = {
   RECONCILE_FROM: z.string().optional(),
   RECONCILE_APPLY: z.literal("1", { error: "may only be 1" }).optional(),
   /** Without it, the address in NOTIFY_URL decides. */
-  NOTIFY_FORMAT: z.enum(["webhook", "slack"], { error: "must be webhook or slack" }).optional(),
+  NOTIFY_FORMAT: z
+    .enum(["webhook", "slack", "teams"], { error: "must be webhook, slack or teams" })
+    .optional(),
   /** From this many dead letters on, they are notified. */
   NOTIFY_DEAD_LETTERS: whole(1, 50),
   DATA_DIR: z.string().default(".crmsync"),

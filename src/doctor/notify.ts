@@ -22,7 +22,7 @@ export async function checkNotify(config: Config): Promise<Check> {
   }
   if (format === "webhook" && config.secrets.NOTIFY_SECRET === undefined) {
     const remedy =
-      'Set NOTIFY_SECRET_FILE (echo "whsec_$(openssl rand -base64 32)"), and check the signature there; or NOTIFY_FORMAT=slack.';
+      'Set NOTIFY_SECRET_FILE (echo "whsec_$(openssl rand -base64 32)"), and check the signature there; or NOTIFY_FORMAT=slack or teams.';
     return warn(NAME, `${to}, and are not signed`, remedy);
   }
   return ok(NAME, `${to}; crmsync notify test sends one`);

@@ -1,4 +1,4 @@
-/** What a notification says, and how it is sent: Standard Webhooks, or as Slack takes it. Pure. */
+/** What a notification says, and how it is sent: Standard Webhooks, or as Slack or Microsoft Teams takes it. Pure. */
 import { randomUUID } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { counted } from "../ops/counted.ts";
@@ -9,7 +9,7 @@ import { duration } from "../status/duration.ts";
 import { DRIFT, DRIFT_KINDS } from "../sync/drift.ts";
 import type { Notice } from "./transitions.ts";
 
-export const NOTIFY_FORMATS = ["webhook", "slack"] as const;
+export const NOTIFY_FORMATS = ["webhook", "slack", "teams"] as const;
 export type NotifyFormat = (typeof NOTIFY_FORMATS)[number];
 
 /** The id stays the same when it is sent again, so that a receiver can drop the second one. */
@@ -135,21 +135,24 @@ export interface Signed {
   readonly body: string;
 }
 
+export function bodyOf({ at, data, text, type }: Message, format: NotifyFormat): string {
+  const timestamp = new Date(at).toISOString();
+  switch (format) {
+    case "webhook":
+      return JSON.stringify({ type, timestamp, data: { text, ...data } });
+    case "slack":
+      return JSON.stringify({ text: forSlack(text) });
+    case "teams":
+      return JSON.stringify(forTeams(text));
+  }
+}
+
 /**
- * @param secrets of Standard Webhooks; during a rotation the new and the old one. None: not signed.
+ * @param id of Standard Webhooks: the same when the same body is sent again
+ * @param secrets during a rotation the new and the old one. None: not signed.
  * @param now when it is sent, ms.
  */
-export function signedRequest(
-  message: Message,
-  format: NotifyFormat,
-  secrets: readonly string[],
-  now: number,
-): Signed {
-  const { id, at, type, text, data } = message;
-  const timestamp = new Date(at).toISOString();
-  const body = JSON.stringify(
-    format === "slack" ? { text: forSlack(text) } : { type, timestamp, data: { text, ...data } },
-  );
+export function signed(id: string, body: string, secrets: readonly string[], now: number): Signed {
   const signatures = secrets.map((secret) => new Webhook(secret).sign(id, new Date(now), body));
   return {
     body,
@@ -166,3 +169,22 @@ export function signedRequest(
 /** Slack's own characters: a name from outside must not become a link or a mention. */
 const forSlack = (text: string): string =>
   text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+
+/** As Workflows posts it. A text run knows no Markdown: a name from outside must not become a link. */
+const forTeams = (text: string) => ({
+  type: "message",
+  attachments: [
+    {
+      contentType: "application/vnd.microsoft.card.adaptive",
+      contentUrl: null,
+      content: {
+        $schema: "http://adaptivecards.io/schemas/adaptive-card.json",
+        type: "AdaptiveCard",
+        version: "1.4",
+        body: text.split("\n").map((line) => {
+          return { type: "RichTextBlock", inlines: [{ type: "TextRun", text: line }] };
+        }),
+      },
+    },
+  ],
+});

@@ -1,11 +1,12 @@
-/** Sends one notification, and says what came of it without naming the address: it may be a secret. */
+/** Posts signed requests, and says what came of each without naming the address: it may be a secret. */
 import { createAgent } from "../ops/undici.ts";
 import { proxyOf, type Config } from "../config.ts";
 import { printable } from "../ops/printable.ts";
 import { secretsOf } from "../ops/secrets.ts";
+import type { Secret } from "../ops/secret-variable.ts";
 import { waitAskedMs } from "../quota/retry-after.ts";
 import type { SendResult } from "../ops/notify-results.ts";
-import { signedRequest, type Message, type NotifyFormat } from "./message.ts";
+import { bodyOf, signed, type Message, type NotifyFormat } from "./message.ts";
 
 export interface Sent {
   readonly result: SendResult;
@@ -28,34 +29,44 @@ const TIMEOUT_MS = 10_000;
 const MOST_BYTES = 2048;
 const MOST_CHARACTERS = 200;
 
-/**
- * @param now what time it is for the receiver, ms.
- * @returns undefined without NOTIFY_URL.
- */
-export function openSender(config: Config, timeoutMs = TIMEOUT_MS, now = () => Date.now()) {
-  const { NOTIFY_URL: url, NOTIFY_SECRET: secret } = config.secrets;
-  if (url === undefined) return undefined;
+/** An address that takes signed requests, and the secrets of its variable. */
+interface Receiver {
+  readonly url: Secret;
+  readonly secret: Secret | undefined;
+}
+
+export type Poster = ReturnType<typeof openPoster>;
+
+/** @param now what time it is for the receiver, ms. */
+export function openPoster(
+  config: Config,
+  { secret, url }: Receiver,
+  timeoutMs = TIMEOUT_MS,
+  now = () => Date.now(),
+) {
   const agent = createAgent({
     proxy: proxyOf(config),
     connections: 1,
     connectTimeout: timeoutMs / 2,
   });
-  // The file of NOTIFY_URL may have changed.
+  // The file of the address may have changed.
   const addressOf = () => new URL(url.value().trim());
-  const formatOf = (address: URL) => config.NOTIFY_FORMAT ?? formatFor(address);
   return {
     /** Without what may be secret of the address; `host` is with its port, `name` without. */
     where() {
-      const address = addressOf();
-      const { host, hostname: name, protocol } = address;
-      return { host, name, isEncrypted: protocol === "https:", format: formatOf(address) };
+      const { host, hostname: name, protocol } = addressOf();
+      return { host, name, isEncrypted: protocol === "https:" };
     },
-    async send(message: Message, signal?: AbortSignal): Promise<Sent> {
+    /** @param id the same when the same body is posted again */
+    async post(id: string, text: string, signal?: AbortSignal): Promise<Sent> {
       try {
         const address = addressOf();
-        const secrets = secretsOf(secret && (() => secret.value()));
-        const format = formatOf(address);
-        const { headers, body } = signedRequest(message, format, secrets, now());
+        const { headers, body } = signed(
+          id,
+          text,
+          secretsOf(secret && (() => secret.value())),
+          now(),
+        );
         const deadline = AbortSignal.timeout(timeoutMs);
         const response = await agent.request({
           origin: address.origin,
@@ -80,9 +91,25 @@ export function openSender(config: Config, timeoutMs = TIMEOUT_MS, now = () => D
   };
 }
 
-/** Slack's addresses are known; others that take its form need NOTIFY_FORMAT. */
-const formatFor = ({ hostname }: URL): NotifyFormat =>
-  hostname === "hooks.slack.com" ? "slack" : "webhook";
+/** @returns undefined without NOTIFY_URL. */
+export function openSender(config: Config, timeoutMs?: number, now?: () => number) {
+  const { NOTIFY_URL: url, NOTIFY_SECRET: secret } = config.secrets;
+  if (url === undefined) return undefined;
+  const poster = openPoster(config, { url, secret }, timeoutMs, now);
+  const formatOf = () => config.NOTIFY_FORMAT ?? formatFor(poster.where().name);
+  return {
+    where: () => ({ ...poster.where(), format: formatOf() }),
+    send: (message: Message, signal?: AbortSignal): Promise<Sent> =>
+      poster.post(message.id, bodyOf(message, formatOf()), signal),
+    close: poster.close,
+  };
+}
+
+/** Addresses of Slack, and of Workflows in Microsoft Teams; others that take their form need NOTIFY_FORMAT. */
+function formatFor(host: string): NotifyFormat {
+  if (host === "hooks.slack.com") return "slack";
+  return /\.(?:logic\.azure\.com|api\.powerplatform\.com)$/.test(host) ? "teams" : "webhook";
+}
 
 async function beginningOf(body: AsyncIterable<Buffer>): Promise<string> {
   let text = "";

@@ -266,3 +266,31 @@ test("Slack's form: one text, in which nothing is a link or a mention", async ()
   expect(Object.keys(received?.body ?? {})).toEqual(["text"]);
   expect(received?.body["text"]).toMatch(/^crmsync \{p\} &lt;!channel&gt;: this is a test/);
 });
+
+test("the form of Microsoft Teams: a card whose texts know no Markdown", async () => {
+  const { sent, receiver } = await sendTo((response) => void response.writeHead(202).end(), {
+    NOTIFY_FORMAT: "teams",
+  });
+  expect(sent).toMatchObject({ result: "sent" });
+  const run = { type: "TextRun", text: expect.stringMatching(/^crmsync \{p\} <!channel>: this/) };
+  expect(receiver.received[0]?.body).toMatchObject({
+    type: "message",
+    attachments: [
+      {
+        contentType: "application/vnd.microsoft.card.adaptive",
+        content: { type: "AdaptiveCard", body: [{ type: "RichTextBlock", inlines: [run] }] },
+      },
+    ],
+  });
+});
+
+test.each([
+  ["https://hooks.slack.com/services/T/B/x", "slack"],
+  ["https://prod-12.westeurope.logic.azure.com:443/workflows/a/triggers/manual?sig=x", "teams"],
+  ["https://defaulta1.b2.environment.api.powerplatform.com:443/powerautomate/x?sig=x", "teams"],
+  ["https://logic.azure.com.example.com/hook", "webhook"],
+])("the form for %s is %s", async (NOTIFY_URL, format) => {
+  const sender = openSender(newRuntime({ NOTIFY_URL }).config);
+  onTestFinished(async () => sender?.close());
+  expect(sender?.where()).toMatchObject({ format });
+});
