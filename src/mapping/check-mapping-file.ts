@@ -109,6 +109,7 @@ function checkObject(rule: ObjectRule, path: Path, file: MappingFile): Mistake[]
   if (rule.when !== undefined)
     mistakes.push(...checkExpression(rule.when, [...path, "when"], { condition: true }));
   mistakes.push(...checkExpression(rule.crmCode, [...path, "crmCode"], { key: true }));
+  if (rule.owner !== undefined) mistakes.push(...checkExpression(rule.owner, [...path, "owner"]));
   const fields = Object.entries(rule.fields).flatMap(([name, field]) =>
     field === undefined ? [] : [[name, ruleOfField(field)] as const],
   );

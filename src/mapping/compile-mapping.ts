@@ -38,6 +38,7 @@ export interface CompiledRule {
   readonly when: Expression | undefined;
   readonly onLeave: "keep" | "terminate";
   readonly crmCode: Expression;
+  readonly owner: Expression | undefined;
   /** Names under which its related records stand in the record. */
   readonly related: readonly string[];
   /** `type` comes first, because it decides which fields exist; telephone numbers come last. */
@@ -112,6 +113,7 @@ function compileRule(
     when: rule.when === undefined ? undefined : compile(rule.when),
     onLeave: rule.onLeave ?? "keep",
     crmCode: compile(rule.crmCode, true),
+    owner: rule.owner === undefined ? undefined : compile(rule.owner),
     related: Object.keys(rule.with ?? {}),
     fields,
   };

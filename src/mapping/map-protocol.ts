@@ -32,7 +32,7 @@ export interface MapWorkerData {
 
 /** The expressions that may not end, by name: a rule's `when`, `crmCode` and fields, a webhook's. */
 export const WATCHED: readonly string[] = [
-  ...new Set(["", "when", "crmCode", ...FIELD_NAMES, ...WEBHOOK_EXPRESSIONS]),
+  ...new Set(["", "when", "crmCode", "owner", ...FIELD_NAMES, ...WEBHOOK_EXPRESSIONS]),
 ];
 
 export type ThreadRequest = MapRequest | ChunkRequest;

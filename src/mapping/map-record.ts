@@ -124,7 +124,33 @@ async function chooseRule(
   return { kind: "none", undecided };
 }
 
+/** Also a record that cannot be mapped has an owner, who can correct it. */
 async function mapByRule(
+  rule: CompiledRule,
+  event: EventContext,
+  record: CrmRecord | undefined,
+  options: MapFieldsOptions,
+  watch: Watch,
+  absentRead?: AbsentRead,
+): Promise<MappingResult> {
+  const mapped = await mapFieldsByRule(rule, event, record, options, watch, absentRead);
+  if (rule.owner === undefined || record === undefined || mapped.kind === "ignored") return mapped;
+  watch("owner");
+  const owner = ownerOf(await rule.owner.evaluate(record, event).catch(() => undefined));
+  return owner === undefined ? mapped : { ...mapped, owner };
+}
+
+/** A longer text is no id. */
+const OWNER_MAX = 200;
+
+function ownerOf(value: unknown): string | undefined {
+  const text = typeof value === "number" ? String(value) : value;
+  if (typeof text !== "string") return undefined;
+  const owner = text.trim();
+  return owner === "" || owner.length > OWNER_MAX || !owner.isWellFormed() ? undefined : owner;
+}
+
+async function mapFieldsByRule(
   rule: CompiledRule,
   event: EventContext,
   record: CrmRecord | undefined,

@@ -107,6 +107,11 @@ const objectRule = z.strictObject({
       "What becomes of the relation of a record that no longer fulfils `when`: keep (the default) leaves it as it is, terminate sets its status to terminated.",
     ),
   crmCode: expression.describe("The expression that gives the record's key at the service."),
+  owner: expression
+    .optional()
+    .describe(
+      "The expression that gives the id, or the e-mail, of who looks after the record in the CRM: outcomes name it (OUTCOME_WEBHOOK).",
+    ),
   keyNeedsRecord: z
     .boolean()
     .optional()

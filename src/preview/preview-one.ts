@@ -68,6 +68,8 @@ export interface Preview {
   /** `to fetch`: the event brings no record; it would be fetched from the CRM first. */
   readonly result: "passes" | "ignored" | "to fetch" | "dead letter";
   readonly crmCode: string | undefined;
+  /** Of the record in the CRM, by `owner` of the mapping. */
+  readonly owner: string | undefined;
   readonly payload: Body | undefined;
   readonly warnings: readonly MappingWarning[];
   readonly problems: readonly Problem[];
@@ -118,7 +120,8 @@ export async function previewOne(
     ? withKnownCode(made, await view.codeOf(context.subject))
     : made;
   const { crmCode } = mapped;
-  const preview: Preview = { ...NOTHING, subject: context.subject, crmCode, warnings };
+  const owner = mapped.kind === "ignored" ? undefined : mapped.owner;
+  const preview: Preview = { ...NOTHING, subject: context.subject, crmCode, owner, warnings };
   const isPart = partsOf(mapping.relations, context.object).length > 0;
   if (isPart && !hasRule(context.subject, mapping.objects)) {
     return { ...preview, result: "to fetch", why: "the record to which it belongs", warnings: [] };
@@ -151,6 +154,7 @@ const leavesText = (
 
 const NOTHING = {
   result: "passes",
+  owner: undefined,
   payload: undefined,
   problems: [],
   status: undefined,

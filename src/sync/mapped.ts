@@ -59,6 +59,8 @@ export type Mapped =
       readonly leftOutByLists?: readonly string[];
       /** Fields that it left out because it did not understand what the record has there: that is not "empty". */
       readonly notUnderstood?: readonly string[];
+      /** Of the record in the CRM: who can correct it. */
+      readonly owner?: string;
       /** Fields that the mapping left out or changed, each with the reason, for its history. */
       readonly warned?: readonly { readonly field: string; readonly reason: string }[];
     }
@@ -76,5 +78,6 @@ export type Mapped =
   | {
       readonly kind: "unmappable";
       readonly crmCode: string | undefined;
+      readonly owner?: string;
       readonly problems: readonly Problem[];
     };

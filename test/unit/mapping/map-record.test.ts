@@ -385,3 +385,40 @@ describe("a module", () => {
     expect(JSON.stringify(thrown)).not.toContain("of Ada");
   });
 });
+
+describe("the owner of a record", () => {
+  const owned = compileMapping(
+    readMappingFile(
+      `version: 1
+objects:
+  - object: contact
+    crmCode: $string(id) & "-" & region
+    owner: by
+    fields: { type: { value: Person }, firstName: first, lastName: last }
+`,
+      "m.yaml",
+    ),
+  );
+  const ownerOf = async (record: CrmRecord | undefined) => {
+    const mapped = await mapRecord(owned, contextOf(), record);
+    return [mapped.kind, mapped.kind === "ignored" ? undefined : mapped.owner];
+  };
+
+  test.each([
+    ["u-12", "u-12"],
+    [15_550_121, "15550121"],
+    [" ada@example.com ", "ada@example.com"],
+    ["x".repeat(201), undefined],
+    [{ id: 1 }, undefined],
+    ["", undefined],
+    ["\ud800", undefined],
+  ])("%j is told as %j, beside the payload", async (by, owner) => {
+    expect(await ownerOf({ ...GOOD, by })).toEqual(["mapped", owner]);
+  });
+
+  test("is known too where the record cannot be mapped, and unknown without a record", async () => {
+    expect(await ownerOf({ ...GOOD, last: "", by: "u-12" })).toEqual(["unmappable", "u-12"]);
+    expect(await ownerOf({ ...GOOD, region: {}, by: "u-12" })).toEqual(["unmappable", "u-12"]);
+    expect(await ownerOf(undefined)).toEqual(["unmappable", undefined]);
+  });
+});

@@ -7,6 +7,7 @@ const preview = (crmCode: string, changes: Partial<Preview> = {}): PlacedPreview
   subject: `contact/${crmCode}`,
   result: "passes",
   crmCode,
+  owner: undefined,
   payload: undefined,
   status: "mapped",
   warnings: [],
