@@ -100,6 +100,7 @@ export const IDLE: Readings = {
   reconcileNextAt: undefined,
   folder: { waiting: 0, failed: 0 },
   notifications: { waiting: 0, failure: undefined },
+  told: undefined,
   tokenIssuedAt: undefined,
 };
 

@@ -308,6 +308,8 @@ const SECRETS = [
   "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
   "NOTIFY_URL",
   "NOTIFY_SECRET",
+  "OUTCOME_WEBHOOK",
+  "OUTCOME_WEBHOOK_SECRET",
 ] as const;
 type SecretName = (typeof SECRETS)[number];
 
@@ -323,6 +325,8 @@ const RULES_OF: Partial<Record<SecretName, SecretRule>> = {
   INGEST_SECRET: secretRules.signing,
   NOTIFY_SECRET: secretRules.signing,
   NOTIFY_URL: secretRules.notifyUrl,
+  OUTCOME_WEBHOOK: secretRules.notifyUrl,
+  OUTCOME_WEBHOOK_SECRET: secretRules.signing,
   ESPOCRM_WEBHOOK_SECRET: secretRules.espocrm,
   SERVICE_TOKEN: secretRules.sent,
   HUBSPOT_TOKEN: secretRules.sent,
@@ -341,6 +345,8 @@ export type Config = Values & {
   /** The keys of AUDIT_KEY, 32 bytes each: the first one makes hashes, all of them check. */
   readonly auditKeys: readonly Buffer[];
   readonly redisTls: RedisTls;
+  /** OUTCOME_WEBHOOK is set, also where its file was not read. */
+  readonly tellsOutcomes: boolean;
   /**
    * The secret in a variable that the mapping file names.
    * @param problems why it cannot be used.
@@ -452,6 +458,7 @@ export function examineConfig(
     stateKeys: stateKeys.filter(isKey),
     auditKeys: auditKeys.filter(isKey),
     redisTls,
+    tellsOutcomes: ["OUTCOME_WEBHOOK", "OUTCOME_WEBHOOK_FILE"].some((name) => isGiven(env, name)),
     namedSecret: namedSecretsOf(env, named),
     allSecrets: () =>
       [...Object.entries(secrets), ...named].flatMap(([name, secret]) =>

@@ -34,6 +34,7 @@ import { startSweep } from "./sweep.ts";
 import { startSync } from "./sync.ts";
 import { keepTenantKnown, meetTenant } from "./tenant.ts";
 import { keepTenantLists } from "./tenant-lists.ts";
+import { startTelling } from "./tell-outcomes.ts";
 import { startVerifying } from "./verify.ts";
 import { keepLedgerWarm } from "./warm-up.ts";
 
@@ -79,6 +80,7 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
     "state version",
     watchStateVersion(runtime, (error) => void endWith(error, options)),
   );
+  shutdown.closes("outcomes", startTelling(runtime));
   shutdown.closes("sweep", startSweep(runtime));
   // Ends late: a slow CRM must not keep requests to the service from being settled.
   if (roles.has("intake")) {

@@ -13,6 +13,7 @@ import {
   type Notice,
   type NotifyState,
 } from "../src/notify/transitions.ts";
+import type { MessageQueue, WaitingMessage } from "../src/state/message-queue.ts";
 import { Notifications } from "../src/state/notifications.ts";
 import { NO_DRIFT } from "../src/sync/drift.ts";
 import { takeReadings } from "../src/status/readings.ts";
@@ -142,20 +143,29 @@ async function deliver(
   sender: Sender,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const taken = await notifications.take();
-  if (taken === undefined) return false;
-  const { message, tries } = taken;
-  const sent: Sent = await sender.send(message, signal);
-  // Another process takes it after the lease.
-  if (signal.aborted && sent.result !== "sent") return false;
+  const tried = await tryOldest(notifications, (message) => sender.send(message, signal), signal);
+  if (tried === undefined) return false;
+  const { sent, settled, tries } = tried;
   metrics.notifications.inc({ result: sent.result });
-  if (sent.result === "sent") return (await notifications.settle(message, tries)) !== "gone";
-  const settled = await notifications.settle(message, tries, {
-    why: sent.says,
-    waitMs: sent.waitMs,
-    isRefused: sent.isRefused,
-  });
+  if (sent.result === "sent") return settled !== "gone";
   if (settled === "given_up") metrics.notifications.inc({ result: "given_up" });
   log.warn({ why: sent.says, tries }, settled === "given_up" ? "notify.given_up" : "notify.failed");
   return false;
+}
+
+/** One try of the oldest message of a queue. @returns undefined when none was due, or the try was cut short */
+export async function tryOldest<Waiting extends WaitingMessage>(
+  queue: MessageQueue<Waiting>,
+  send: (message: Waiting) => Promise<Sent>,
+  signal: AbortSignal,
+) {
+  const taken = await queue.take();
+  if (taken === undefined) return undefined;
+  const { message, tries } = taken;
+  const sent = await send(message);
+  // Another process takes it after the lease.
+  if (signal.aborted && sent.result !== "sent") return undefined;
+  const failed = { why: sent.says, waitMs: sent.waitMs, isRefused: sent.isRefused };
+  const settled = await queue.settle(message, tries, sent.result === "sent" ? undefined : failed);
+  return { message, sent, settled, tries };
 }

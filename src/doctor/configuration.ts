@@ -10,7 +10,7 @@ import { isIssuedAhead, TOKEN_OLD_DAYS } from "../status/findings.ts";
 import { checkAuditFile } from "./audit.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 import { checkDataDir } from "./disk.ts";
-import { checkNotify } from "./notify.ts";
+import { checkNotify, checkOutcomes } from "./notify.ts";
 import { mistypedVariables, startProblems } from "../start-problems.ts";
 
 const DAY_MS = 86_400_000;
@@ -29,6 +29,7 @@ export async function checkConfiguration(config: Config): Promise<Check[]> {
     ...(await checkReconcileFolder(config)),
     await checkMapping(config),
     await checkNotify(config),
+    ...checkOutcomes(config),
     // After the mapping, whose variables are read by then.
     ...checkVariables(config),
   ];

@@ -1,10 +1,28 @@
 /** Checks where notifications would be sent, without sending one. */
 import type { Config } from "../config.ts";
-import { openSender } from "../notify/send.ts";
+import { openSender, whereIs } from "../notify/send.ts";
 import { isLoopback } from "../ops/loopback.ts";
 import { ok, warn, type Check } from "./check.ts";
 
 const NAME = "notifications";
+
+/** Where outcomes of records would be told. */
+export function checkOutcomes(config: Config): readonly Check[] {
+  const name = "outcomes";
+  const { OUTCOME_WEBHOOK: url, OUTCOME_WEBHOOK_SECRET: secret } = config.secrets;
+  if (url === undefined) return [];
+  const { host, isEncrypted, name: hostName } = whereIs(url);
+  const to = `${host} gets them`;
+  if (!isEncrypted && !isLoopback(hostName)) {
+    return [warn(name, `${to}, without TLS`, "Let OUTCOME_WEBHOOK begin with https:.")];
+  }
+  if (secret === undefined) {
+    const remedy =
+      'Set OUTCOME_WEBHOOK_SECRET_FILE (echo "whsec_$(openssl rand -base64 32)"), and check the signature there.';
+    return [warn(name, `${to}, and are not signed`, remedy)];
+  }
+  return [ok(name, `${to}, signed; crmsync notify test sends an empty list`)];
+}
 
 export async function checkNotify(config: Config): Promise<Check> {
   const sender = openSender(config);

@@ -77,6 +77,7 @@ export class Records {
           ["HDEL", keys.ledger, crmCode],
           ["DEL", history],
           ...staged.leftOut.dropCalls(crmCode, leftOut),
+          ...(records.told?.isOn === true ? records.told.eraseCalls(crmCode) : []),
           ...(subjects.length === 0 ? [] : [["HDEL", keys.subjects, ...subjects] as const]),
           ["ZREM", keys.terminations, crmCode],
           ...records.placeCalls(crmCode, read.staged, undefined),

@@ -130,6 +130,14 @@ export const testMessage = ({ prefix, at }: About): Message => ({
   data: { prefix },
 });
 
+/** What OUTCOME_WEBHOOK gets. */
+export const outcomesBody = (prefix: string, at: number, outcomes: readonly unknown[]): string =>
+  JSON.stringify({
+    type: "crmsync.outcomes",
+    timestamp: new Date(at).toISOString(),
+    data: { prefix, outcomes },
+  });
+
 export interface Signed {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;

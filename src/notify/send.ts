@@ -35,7 +35,14 @@ interface Receiver {
   readonly secret: Secret | undefined;
 }
 
-export type Poster = ReturnType<typeof openPoster>;
+/** Without what may be secret of the address; `host` is with its port, `name` without. */
+export function whereIs(url: Secret) {
+  const { host, hostname: name, protocol } = addressIn(url);
+  return { host, name, isEncrypted: protocol === "https:" };
+}
+
+/** Its file may have changed. */
+const addressIn = (url: Secret): URL => new URL(url.value().trim());
 
 /** @param now what time it is for the receiver, ms. */
 export function openPoster(
@@ -49,18 +56,12 @@ export function openPoster(
     connections: 1,
     connectTimeout: timeoutMs / 2,
   });
-  // The file of the address may have changed.
-  const addressOf = () => new URL(url.value().trim());
   return {
-    /** Without what may be secret of the address; `host` is with its port, `name` without. */
-    where() {
-      const { host, hostname: name, protocol } = addressOf();
-      return { host, name, isEncrypted: protocol === "https:" };
-    },
+    where: () => whereIs(url),
     /** @param id the same when the same body is posted again */
     async post(id: string, text: string, signal?: AbortSignal): Promise<Sent> {
       try {
-        const address = addressOf();
+        const address = addressIn(url);
         const { headers, body } = signed(
           id,
           text,
@@ -145,8 +146,8 @@ function failureOf(error: unknown, timeoutMs: number): Pick<Sent, "result" | "sa
 /** What an operator does when a notification cannot be delivered. */
 export const NOTIFY_REMEDIES: Readonly<Record<Exclude<SendResult, "sent">, string>> = {
   client_error:
-    "The receiver does not take it: is NOTIFY_URL still valid, NOTIFY_FORMAT the form that it takes, and NOTIFY_SECRET its secret?",
-  server_error: "The receiver fails: look there. Notifications are sent again for six hours.",
+    "The receiver does not take it: is NOTIFY_URL still valid, its secret the same there, and the form what it takes?",
+  server_error: "The receiver fails: look there. What it does not take is sent again.",
   redirect: "crmsync follows no redirect: set NOTIFY_URL to the address itself.",
   timeout:
     "The receiver is slow or a firewall drops the request: NOTIFY_URL, HTTPS_PROXY, NO_PROXY.",

@@ -202,6 +202,14 @@ export const LOG_EVENTS = {
   "notify.error":
     "Looking for what must be notified failed; it is tried again.\nMostly because Redis is away or rejects writes.",
 
+  "outcomes.failed":
+    "Outcomes could not be told to OUTCOME_WEBHOOK; they are sent again.\n`why` says what came back; the address is never shown. `tries` says how often before.",
+  "outcomes.left_out":
+    "OUTCOME_WEBHOOK has refused outcomes for an hour: they were left out.\n`records` says of how many records.",
+  "outcomes.switched_off":
+    "OUTCOME_WEBHOOK has taken nothing for a day: what waited was dropped. It is tried once an hour.\n`records` says of how many records.",
+  "outcomes.error": "Looking for outcomes to tell failed; it is tried again.",
+
   "sandbox.started": "The embedded service is up.",
   "sandbox.defect": "The embedded service failed on a request: a defect.",
 

@@ -1,7 +1,6 @@
 /** How a preview reads on a terminal. */
 import { styleText } from "node:util";
 import { counted } from "../ops/counted.ts";
-import { printable } from "../ops/printable.ts";
 import { cut } from "../service-spec/characters.ts";
 import { WARNING_REASONS, type MappingWarning } from "../mapping/mapping.ts";
 import type { Preview } from "./preview-one.ts";
@@ -33,7 +32,7 @@ export function printOne(preview: Preview): string {
     `${styleText("bold", preview.subject)}  ${styleText(RESULT_COLOUR[preview.result], preview.result)}`,
   ];
   if (preview.crmCode !== undefined) lines.push(`  crmCode  ${preview.crmCode}`);
-  if (preview.owner !== undefined) lines.push(`  owner    ${printable(preview.owner)}`);
+  if (preview.owner !== undefined) lines.push(`  owner    ${preview.owner}`);
   for (const { field, rule, kind } of preview.problems) {
     lines.push(styleText("red", `  ✗ ${field || "the record"} ${rule} (it is ${kind})`));
   }

@@ -4,6 +4,7 @@ import { hashReading, readOne, reading, type Reading } from "../ops/redis-readin
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { deadLetterId, type DeadLetter } from "../sync/dead-letter.ts";
 import { storeLetter } from "../sync/letter.ts";
+import { rejectionOf } from "../sync/told.ts";
 import type { LetterMark } from "../sync/staged-state.ts";
 import type { Call } from "./commit.ts";
 import { unchanged, type RecordStore } from "./record-store.ts";
@@ -15,7 +16,7 @@ import { Store } from "./store.ts";
 const DAMAGED =
   "This event cannot be opened: somebody has changed it in Redis. Drop it, and send the record again.";
 
-type Details = Omit<DeadLetter, "event" | "hasFields" | "newest" | "order">;
+type Details = Omit<DeadLetter, "event" | "hasFields" | "newest" | "order" | "owner">;
 
 /** A dead letter without its event and its place among the events of its record. */
 export interface LetterDetails extends Details {
@@ -67,8 +68,11 @@ export class DeadLetters extends Store {
    * @returns `superseded` when newer fields and a newer status are known: it is not stored then.
    */
   async store(deadLetter: DeadLetter): Promise<"stored" | "superseded"> {
-    const { event, hasFields, newest, order = "", ...details } = deadLetter;
-    const { at, crmCode, id, reason } = deadLetter;
+    const { event, hasFields, newest, order = "", owner, ...details } = deadLetter;
+    const { at, crmCode, id, reason, source, subject = "" } = deadLetter;
+    const { told } = this.#store;
+    const about = await told?.seal(id, { source, subject, owner });
+    const rejection = { ...rejectionOf(deadLetter), about };
     const { deadLetters, deadMarks, deadTime } = this.keys;
     const own = {
       // Scripts decode it, and Redis' decoder refuses half of a surrogate pair.
@@ -109,9 +113,10 @@ export class DeadLetters extends Store {
         calls: [
           ...(mark === undefined ? [] : this.#store.dropLetterCalls(id, mark)),
           ["HSET", deadLetters, id, JSON.stringify(value)],
-          ["HSET", deadMarks, id, JSON.stringify(stored.mark)],
+          ["HSET", deadMarks, id, JSON.stringify({ ...stored.mark, about })],
           ["HINCRBY", this.keys.deadReasons, stored.mark.reason, 1],
           ["ZADD", this.keys.deadAges, Number(counted ?? 0), id],
+          ...(told === undefined || subject === "" ? [] : told.callsOf(id, rejection)),
         ],
       };
     });
@@ -193,8 +198,9 @@ export class DeadLetters extends Store {
     yield* this.read(ids);
   }
 
+  /** Erases a letter of a person; nobody is told. */
   async drop(id: string): Promise<boolean> {
-    return this.#drop(id, () => true);
+    return this.#drop(id, () => true, false);
   }
 
   /** Drops a dead letter, unless it has changed since it was read. */
@@ -207,7 +213,11 @@ export class DeadLetters extends Store {
     return this.#drop(deadLetterId(crmCode), (mark) => mark.order <= order);
   }
 
-  async #drop(id: string, mayDrop: (mark: LetterMark, text: string) => boolean): Promise<boolean> {
+  async #drop(
+    id: string,
+    mayDrop: (mark: LetterMark, text: string) => boolean,
+    isTold = true,
+  ): Promise<boolean> {
     const { deadLetters, deadMarks } = this.keys;
     for (;;) {
       const [text, markText] = await Promise.all([
@@ -217,7 +227,9 @@ export class DeadLetters extends Store {
       const mark = markText === null ? NO_MARK : (JSON.parse(markText) as LetterMark);
       if (text === null || !mayDrop(mark, text)) return false;
       const isSame = ["HGET", deadMarks, id, markText ?? ""] as const;
-      if (await this.#store.commit([isSame], this.#store.dropLetterCalls(id, mark))) return true;
+      const told = isTold ? await this.#store.told?.callsOfDropped(id, mark) : [];
+      const calls = [...this.#store.dropLetterCalls(id, mark), ...(told ?? [])];
+      if (await this.#store.commit([isSame], calls)) return true;
     }
   }
 

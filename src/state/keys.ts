@@ -190,6 +190,18 @@ export const keysOf = (prefix: string) =>
     notifyTry: `${prefix}:notify:try`,
     /** Set after one process has looked for what is to be notified. */
     notifyLook: `${prefix}:notify:look`,
+    /** Hash id of a record's dead letter → its latest outcome that is to be told, as JSON; `-<id>` → when a rejection ended. */
+    toldWaiting: `${prefix}:told`,
+    /** Hash: those of them that were set apart, to become messages. */
+    toldSending: `${prefix}:told:sending`,
+    /** List: the message with outcomes that is sent next, as JSON. */
+    toldQueue: `${prefix}:told:queue`,
+    /** Hash: the tries of that message; fields as of `notifyTry`; expires. */
+    toldTry: `${prefix}:told:try`,
+    /** Set after one process has made a message of outcomes. */
+    toldGather: `${prefix}:told:gather`,
+    /** Counter: outcomes that were left out; expires. */
+    toldLeftOut: `${prefix}:told:left-out`,
     /** Counter: bulk changes that an operator has dropped and that no process has counted yet. */
     bulkCancelled: `${prefix}:bulk:cancelled`,
     /** Channel: the lane that has got work; `paused` when the lane bulk was paused (job-notifier.ts). */

@@ -31,6 +31,7 @@ export function storeRow({ orders, pace, ...row }: LedgerRow, epoch: number): st
     is: is === "mapped" ? undefined : is,
     provedAt: row.provedAt,
     writer: row.writer,
+    since: row.since,
     ...pace,
     epoch,
   });

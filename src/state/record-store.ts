@@ -7,9 +7,12 @@ import { deadLetterId } from "../sync/dead-letter.ts";
 import { LANES } from "../event/lane.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { KnownRecord, LetterMark, Now, Staged } from "../sync/staged-state.ts";
+import type { Redis } from "ioredis";
 import { readAll, type Call, type Check } from "./commit.ts";
+import type { Keys } from "./keys.ts";
 import { readRow, storeRow } from "./ledger-row.ts";
 import { Store } from "./store.ts";
+import type { ToldOutcomes } from "./told-outcomes.ts";
 
 /** How often a change is made anew because another process was faster. */
 const MOST_CONFLICTS = 50;
@@ -60,6 +63,14 @@ function atPresent({ at, record }: WrittenRecord): ReadRecord {
 }
 
 export class RecordStore extends Store {
+  /** What is told of records; absent: nothing is. */
+  readonly told: ToldOutcomes | undefined;
+
+  constructor(redis: Redis, keys: Keys, told?: ToldOutcomes) {
+    super(redis, keys);
+    this.told = told;
+  }
+
   /** @throws when other processes change it again and again. */
   async change<Outcome>(
     crmCode: string,
@@ -83,9 +94,11 @@ export class RecordStore extends Store {
     for (let conflicts = 0; conflicts < MOST_CONFLICTS; conflicts += 1) {
       const isKnown = conflicts === 0 && known !== undefined;
       const read = isKnown ? atPresent(known) : await this.read(crmCode, more);
-      const { calls = [], checks = [], outcome, record } = reduce(read);
+      const { calls: further = [], checks = [], outcome, record } = reduce(read);
       const after = record === undefined ? read : this.#after(read, record);
       const written = { record: after, at: performance.now() };
+      const told = record === undefined ? [] : this.told?.callsOfChange(crmCode, read, after);
+      const calls = [...further, ...(told ?? [])];
       const writes = this.#writes(read, after);
       if (writes.length + calls.length === 0) return { outcome, written };
       const all = record === undefined ? checks : [...this.checksOf(read), ...checks];

@@ -16,6 +16,7 @@ import { scanHash, scanSorted } from "./scan.ts";
 import { DamagedValue, UnknownKey, type Sealing } from "./sealing.ts";
 import { textsOf, withTexts } from "./staged-values.ts";
 import { Store } from "./store.ts";
+import { sealedNameOf } from "./told-outcomes.ts";
 
 /** Entries read, and sealed, at once. */
 const CHUNK = 200;
@@ -34,6 +35,8 @@ export interface Resealed {
 /** A hash whose fields hold JSON with a text that is sealed for the name of its field. */
 interface Place {
   readonly key: string;
+  /** For which name it is sealed; absent: for that of the field. */
+  readonly sealedFor?: (field: string) => string;
   /** The name of the sealed text in that JSON. */
   readonly within: string;
 }
@@ -116,6 +119,9 @@ export class Resealing extends Store {
       { key: this.keys.deadLetters, within: "event" },
       { key: this.keys.thinEvents, within: "event" },
       { key: this.keys.leftOut, within: "event" },
+      ...[this.keys.deadMarks, this.keys.toldWaiting].map((key) => {
+        return { key, sealedFor: sealedNameOf, within: "about" } as const;
+      }),
     ];
   }
 
@@ -135,10 +141,15 @@ export class Resealing extends Store {
     });
   }
 
-  async #resealField({ key, within }: Place, field: string, value: string): Promise<void> {
+  async #resealField(
+    { key, sealedFor = (name) => name, within }: Place,
+    field: string,
+    value: string,
+  ): Promise<void> {
     const whole = objectIn(value);
     const text = whole?.[within];
-    const sealed = typeof text === "string" ? await this.#sealAgain(text, field) : undefined;
+    const sealed =
+      typeof text === "string" ? await this.#sealAgain(text, sealedFor(field)) : undefined;
     if (sealed === undefined) return;
     const isRead = ["HGET", key, field, value] as const;
     await this.commit(

@@ -7,6 +7,7 @@ import { eventKey as keyOf, type ContentHash } from "../event/event-key.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { textOfKeeps } from "../sync/keeps.ts";
 import { LANES, type Lane } from "../event/lane.ts";
+import { deadLetterId } from "../sync/dead-letter.ts";
 import {
   gapOf,
   leadOf,
@@ -33,6 +34,7 @@ import type {
   TakenState,
 } from "../sync/staged-state.ts";
 import type { RunStep } from "../sync/step.ts";
+import { clearedBy } from "../sync/told.ts";
 import { readAll, type Call } from "./commit.ts";
 import { digestOf } from "./digest.ts";
 import { callsOfDouble } from "./double-relations.ts";
@@ -115,7 +117,10 @@ export class StagedStates extends Store {
   async stage(state: StateToStage): Promise<StageResult> {
     const keys = this.keys;
     const { content = NO_CONTENT, crmCode, eventKey, lane, noted } = state;
-    const texts = await sealTexts(state, this.#sealing);
+    const texts = {
+      ...(await sealTexts(state, this.#sealing)),
+      about: await this.#aboutOf(state),
+    };
     const seen = keys.seen(digestOf(eventKey));
     const ofEvent = `e:${eventKey}`;
     const more: Call[] = [
@@ -166,7 +171,9 @@ export class StagedStates extends Store {
             ? []
             : [["SET", seen, [...known, content].join(" "), "EX", SEEN_S] as const]),
           ...(isStaged && lane === "live" ? order.calls : []),
-          ...(outcome.result === "superseded" ? [] : this.#letterOfEvent(ofEvent, eventMark)),
+          ...(outcome.result === "superseded"
+            ? []
+            : this.#letterOfEvent(ofEvent, eventMark, read.now)),
           ...(isStaged ? [["INCR", keys.stagedCount] as const] : []),
           ...(result === "superseded"
             ? []
@@ -174,7 +181,7 @@ export class StagedStates extends Store {
           ...this.#keepsCalls(state),
           ...(result === "superseded" ? [] : this.#subjectCalls(state, read)),
           ...(step === undefined ? [] : this.#history.callsOf({ crmCode }, step)),
-          ...this.#toldCalls(record),
+          ...this.#wakeCalls(record),
         ],
       };
     });
@@ -201,8 +208,18 @@ export class StagedStates extends Store {
     return { input: { rank, pace: lane === "live" ? pace : undefined }, calls };
   }
 
-  #letterOfEvent(id: string, mark: string | null): Call[] {
-    return mark === null ? [] : this.#store.dropLetterCalls(id, JSON.parse(mark) as LetterMark);
+  #letterOfEvent(id: string, text: string | null, now: number): Call[] {
+    if (text === null) return [];
+    const mark = JSON.parse(text) as LetterMark;
+    const told = this.#store.told?.callsOf(id, clearedBy(mark, now)) ?? [];
+    return [...this.#store.dropLetterCalls(id, mark), ...told];
+  }
+
+  /** Names the record to those who are told of its outcome. */
+  async #aboutOf({ crmCode, noted, owner }: StateToStage): Promise<string | undefined> {
+    if (noted === undefined) return undefined;
+    const { source, subject } = noted.event;
+    return this.#store.told?.seal(deadLetterId(crmCode), { source, subject, owner });
   }
 
   /** The worker that takes the state needs the kept fields, also after Redis has lost everything. */
@@ -229,7 +246,7 @@ export class StagedStates extends Store {
   }
 
   /** Wakes the loops that wait for work. */
-  #toldCalls({ staged }: KnownRecord): Call[] {
+  #wakeCalls({ staged }: KnownRecord): Call[] {
     return staged?.phase === "waits" ? [["PUBLISH", this.keys.jobsAdded, staged.lane]] : [];
   }
 
@@ -409,9 +426,11 @@ export class StagedStates extends Store {
       crmCode,
       [],
       (read) => {
-        const { record, result } = settle(read, token, how, { ...read, verifyMs: this.#verifyMs });
+        const settled = settle(read, token, how, { ...read, verifyMs: this.#verifyMs });
+        const { result } = settled;
         const notes = step === undefined ? [] : this.#history.callsOf({ crmCode }, step);
         if (result === "lost") return { record: undefined, outcome: result, calls: notes };
+        const { record, told } = this.#told(settled.record, read, step?.outcome);
         const { row, staged } = record;
         // A relation that is known not to be terminated does not count for the guard, whatever was tried.
         const isActive =
@@ -420,12 +439,32 @@ export class StagedStates extends Store {
         return {
           record,
           outcome: result,
-          calls: [...notes, ...counts, ...this.#toldCalls(record)],
+          calls: [...notes, ...counts, ...told, ...this.#wakeCalls(record)],
         };
       },
       known,
     );
     return (await settled).outcome;
+  }
+
+  /** What is told of a write that the service has taken; the row keeps since when the relation is there. */
+  #told(
+    record: KnownRecord,
+    { crmCode, now, staged }: ReadRecord,
+    outcome: RunStep["outcome"],
+  ): { readonly record: KnownRecord; readonly told: readonly Call[] } {
+    const { told } = this.#store;
+    const { row } = record;
+    const isWritten = outcome === "created" || outcome === "updated";
+    if (told?.isOn !== true || row === undefined || !isWritten) return { record, told: [] };
+    const since = outcome === "created" ? now : row.since;
+    const isEnded = outcome === "updated" && row.terminated;
+    const about = staged?.about;
+    const one = { outcome: isEnded ? "terminated" : outcome, at: now, about, since } as const;
+    return {
+      record: { ...record, row: { ...row, since } },
+      told: told.callsOf(deadLetterId(crmCode), one),
+    };
   }
 
   /** All that wait for a retry become due now, as when an outage ends. */

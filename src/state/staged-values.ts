@@ -1,6 +1,7 @@
 /** The texts of a record: personal data, sealed while it waits in Redis. */
 import { hasUnusedRecord } from "../sync/record.ts";
 import type { Staged, StateToStage, TakenState } from "../sync/staged-state.ts";
+import type { About } from "../sync/told.ts";
 import type { Sealing } from "./sealing.ts";
 
 /**
@@ -23,15 +24,16 @@ export async function sealTexts(
 }
 
 /** The sealed texts of a state, and a state with other ones in their places. */
-export function textsOf({ fields, found, kept, status }: Staged): string[] {
-  const texts = [fields?.payload, fields?.event, status.event, found, kept?.values];
+export function textsOf({ about, fields, found, kept, status }: Staged): string[] {
+  const texts = [about, fields?.payload, fields?.event, status.event, found, kept?.values];
   return texts.filter((text) => text !== undefined);
 }
 
 export function withTexts(staged: Staged, other: (text: string) => string): Staged {
-  const { fields, found, kept, status } = staged;
+  const { about, fields, found, kept, status } = staged;
   return {
     ...staged,
+    ...(about !== undefined && { about: other(about) }),
     ...(fields && {
       fields: { ...fields, payload: other(fields.payload), event: other(fields.event) },
     }),
@@ -71,7 +73,7 @@ export async function openState(
   sealing: Sealing,
   now: number,
 ): Promise<Omit<TakenState, "crmCode" | "keeps" | "orders" | "row" | "token">> {
-  const { counts, fields, found, kept, status } = staged;
+  const { about, counts, fields, found, kept, status } = staged;
   const isFound = fields === undefined || status.is === "terminated";
   const ofService = isFound ? found : undefined;
   const payload = ofService ?? fields?.payload;
@@ -91,5 +93,6 @@ export async function openState(
     late: staged.late === true,
     approved: staged.approved === true,
     trace: staged.trace,
+    owner: about && (JSON.parse(await sealing.open(about, crmCode)) as About).owner,
   };
 }

@@ -25,7 +25,7 @@ import { emptiedFindings } from "./emptied-findings.ts";
 import { fetchFindings } from "./fetch-findings.ts";
 import { finding, type Finding } from "./finding.ts";
 import { leftOutFindings } from "./left-out-findings.ts";
-import { notificationFindings } from "./notification-findings.ts";
+import { notificationFindings, outcomeFindings } from "./notification-findings.ts";
 import { processFindings } from "./process-findings.ts";
 import { pullFindings } from "./pull-findings.ts";
 import type { Readings } from "./readings.ts";
@@ -122,6 +122,7 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
     ...auditFindings(readings),
     ...deadLetterFindings(readings),
     ...notificationFindings(readings),
+    ...outcomeFindings(readings, context.hourMs),
     ...tokenFindings(context),
   ];
 }

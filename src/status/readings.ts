@@ -12,7 +12,7 @@ import { runningAt, type RunningProcess } from "../state/heartbeats.ts";
 import type { WarmUp } from "../state/ledger.ts";
 import type { OutageView } from "../state/outage.ts";
 import type { Slice } from "../state/outcomes.ts";
-import type { NotifyFailure } from "../state/notifications.ts";
+import type { DeliveryFailure } from "../state/message-queue.ts";
 import { clockStepReading, type ClockStep } from "../state/redis-clock.ts";
 import { healthReading, mayBeClosed, type RedisHealth } from "../state/redis-health.ts";
 import {
@@ -151,8 +151,16 @@ export interface Readings {
   /** Notifications that wait, and why they are not delivered. */
   readonly notifications: {
     readonly waiting: number;
-    readonly failure: NotifyFailure | undefined;
+    readonly failure: DeliveryFailure | undefined;
   };
+  /** Outcomes that wait, why they are not told, and how many were left out within a day; undefined: none is told. */
+  readonly told:
+    | {
+        readonly waiting: number;
+        readonly failure: DeliveryFailure | undefined;
+        readonly leftOut: number;
+      }
+    | undefined;
 }
 
 /** The line, in the words of a queue. */
@@ -204,6 +212,13 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
     },
     emptyLimit: limitIn(processes, "EMPTY_LIMIT", stores.emptyingGuard.limit),
     notifications: { waiting: read.notificationsWaiting, failure: read.notifyFailure },
+    told: stores.told.isOn
+      ? {
+          waiting: read.toldWaiting ?? 0,
+          failure: read.toldFailure,
+          leftOut: read.toldLeftOut ?? 0,
+        }
+      : undefined,
     valueListsKnown: read.listsFetchedAt !== undefined,
     fallback: read.quota.pacing === "steady" && config.QUOTA_PACING === "auto",
     processes,
@@ -277,6 +292,11 @@ function readAll(stores: Stores, redis: Redis) {
     folders: stores.reconcileRuns.folders(),
     notificationsWaiting: stores.notifications.waiting(),
     notifyFailure: stores.notifications.failure(),
+    ...(stores.told.isOn && {
+      toldWaiting: stores.told.waitingOutcomes(),
+      toldFailure: stores.told.failure(),
+      toldLeftOut: stores.told.leftOut(),
+    }),
   });
 }
 

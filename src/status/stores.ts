@@ -43,6 +43,7 @@ import { StagedStates } from "../state/staged-state.ts";
 import { EmptyingGuard } from "../state/emptying-guard.ts";
 import { TerminationGuard } from "../state/termination-guard.ts";
 import { StoredTenantLists } from "../state/tenant-lists.ts";
+import { ToldOutcomes } from "../state/told-outcomes.ts";
 import { ThinEvents } from "../state/thin-events.ts";
 import { Verifications } from "../state/verifications.ts";
 
@@ -75,8 +76,9 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
   const history = new History(redis, keys, config.HISTORY_DAYS);
   const verifyMs = config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS;
   const inbox = new Inbox(redis, prefix, sealing, tracing.bullmq);
-  const records = new RecordStore(redis, keys);
   const hourMs = config.QUOTA_HOUR_MS;
+  const told = new ToldOutcomes(redis, keys, sealing, { hourMs, isOn: config.tellsOutcomes });
+  const records = new RecordStore(redis, keys, told);
   const thinEvents = new ThinEvents(redis, prefix, { keys, sealing }, tracing.bullmq);
   return {
     config,
@@ -92,6 +94,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     resealing: new Resealing(redis, keys, sealing, records),
     inbox,
     records,
+    told,
     doubles: new DoubleRelations(redis, keys, records),
     line: new Line(redis, keys),
     thinEvents,

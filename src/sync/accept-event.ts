@@ -159,6 +159,7 @@ interface RecordToAccept extends RecordChange {
   readonly order: string;
   readonly arrival: Arrival;
   readonly later: LaterEvent | undefined;
+  readonly owner?: string | undefined;
   /** Of its mapping. */
   readonly warnings?: Extract<Mapped, { kind: "mapped" }>["warned"];
   /** Fields in which the service keeps what it has. */
@@ -202,14 +203,15 @@ async function acceptRecord(
     return ended("waiting", event.lane);
   }
   const warnings = mapped.kind === "mapped" ? mapped.warned : undefined;
+  const owner = mapped.kind === "ignored" ? undefined : mapped.owner;
   switch (plan.kind) {
     case "ignore":
       return ignore(record, plan, ports);
     case "reject":
-      return reject({ ...record, warnings }, plan, ports);
+      return reject({ ...record, warnings, owner }, plan, ports);
     case "stage":
       return stage(
-        { ...record, warnings, notUnderstood: plan.notUnderstood },
+        { ...record, warnings, owner, notUnderstood: plan.notUnderstood },
         plan,
         leftOutOf(mapped),
         ports,
@@ -267,6 +269,7 @@ async function stage(
     hasUnusedRecord: payload === undefined && hasRecord(record),
     leaves: leaves !== undefined,
     writer: writerOf(record.subject),
+    owner: record.owner,
     lane,
     // A dead letter waited for a person: its freshness counts from the redrive.
     time: record.arrival.redrivenAt ?? Date.parse(normalTime(time) ?? ""),
@@ -304,7 +307,7 @@ async function reject(
   { reason, crmCode, problems }: Rejection,
   ports: AcceptPorts,
 ): Promise<Accepted> {
-  const { event, order, arrival, later, subject } = record;
+  const { event, order, arrival, later, owner, subject } = record;
   const hasFields = hasRecord(record);
   const key = eventKey(event);
   // Staging the event's own record deletes the letter of its event: not that of a merged record.
@@ -321,6 +324,7 @@ async function reject(
       newest: later ?? { order, status: statusOf(record, hasFields) },
       event: JSON.stringify(event),
       subject,
+      owner,
       source: event.source,
       at: presentOf(arrival),
     }),

@@ -7,7 +7,7 @@ export function deadLetterOf(
   state: TakenState,
   why: Pick<DeadLetter, "reason" | "problems" | "at">,
 ): DeadLetter {
-  const { crmCode, event, eventOrder, orders, status } = state;
+  const { crmCode, event, eventOrder, orders, owner, status } = state;
   const { data, source, type } = JSON.parse(event) as Partial<CrmEvent>;
   // The record of a merge is not that of a record which was merged away.
   const hasUnusedRecord = data?.record !== undefined && type !== "crm.record.merged";
@@ -17,6 +17,7 @@ export function deadLetterOf(
       ...why,
       event,
       source,
+      owner,
       order: eventOrder,
       hasFields: bringsFields(state) || hasUnusedRecord,
       newest: { order: orders.status, status },

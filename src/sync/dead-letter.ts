@@ -52,6 +52,8 @@ export interface DeadLetter {
   readonly crmCode: string | undefined;
   /** The record of the CRM that the event names; "": none. Undefined: of an older release. */
   readonly subject?: string;
+  /** Of that record; it is not kept with the letter. */
+  readonly owner?: string | undefined;
   /** Order of the event among those of its record; undefined when unknown. */
   readonly order: string | undefined;
   /** Whether the event brought the record's fields; undefined where no record is known. */
@@ -74,6 +76,7 @@ export function createDeadLetter(
     readonly source?: string | undefined;
     /** Default: that of the event. */
     readonly subject?: string;
+    readonly owner?: string | undefined;
     readonly order?: string | undefined;
     readonly hasFields?: boolean;
     readonly newest?: NewestEvent | undefined;

@@ -46,6 +46,8 @@ export interface LedgerRow {
   readonly provedAt: number;
   /** Names the record of the CRM that has written it (a hash), or says that there are several. Undefined: not known. */
   readonly writer?: string | undefined;
+  /** When crmsync has created it, ms; undefined: it was there before, or nobody is told (OUTCOME_WEBHOOK). */
+  readonly since?: number | undefined;
   /** Written by staging a live change: when the record changed last, and its usual gap, ms (rank.ts). */
   readonly pace?: Pace | undefined;
 }

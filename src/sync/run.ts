@@ -107,7 +107,8 @@ function rowAfter(
 ): LedgerRow | undefined {
   if (next === "uncertain") return row;
   const pace = row?.pace && { pace: row.pace };
-  if (next !== "before") return { ...next, writer: row?.writer, ...pace };
+  const since = row?.since === undefined ? {} : { since: row.since };
+  if (next !== "before") return { ...next, writer: row?.writer, ...since, ...pace };
   // The ledger may have been forgotten, or listed, meanwhile: the old row must not come back then.
   if (row?.uncertain !== true) return row;
   return taken?.row === undefined

@@ -26,7 +26,9 @@ import type {
 } from "./staged-state.ts";
 
 /** What is staged, with its texts sealed, and what the order of service says (rank.ts). */
-export interface StageInput extends Omit<StateToStage, "keeps" | "noted"> {
+export interface StageInput extends Omit<StateToStage, "keeps" | "noted" | "owner"> {
+  /** Sealed. */
+  readonly about?: string | undefined;
   /** Where a live record stands that begins to wait, and one that waits at this rank and has changed again. */
   readonly rank: { readonly first: number; again(rank: number): number };
   /** What the change teaches of how often the record changes; undefined: nothing. */
@@ -238,6 +240,7 @@ function stageChange(
     found: fields === waits?.fields ? waits?.found : undefined,
     kept: waits?.kept,
     heldUntil: before && busyUntil(before, at.now),
+    about: input.about ?? waits?.about,
     taken,
   };
   return {

@@ -116,6 +116,8 @@ export interface Staged {
   readonly kept?: { readonly values: string; readonly at: number } | undefined;
   /** No worker may take the record before that. */
   readonly heldUntil?: number | undefined;
+  /** Names the record of the CRM and its owner (`About` in told.ts), sealed; absent: nobody is told of it. */
+  readonly about?: string | undefined;
   /** The worker that has taken it, which version, the row from before, and its place in the line. */
   readonly taken?:
     | {
@@ -141,6 +143,8 @@ export interface LetterMark {
   /** Order of the newest event that brought fields, which is the one that the letter holds. "": none; undefined: unknown. */
   readonly fields: string | undefined;
   readonly reason: DeadReason;
+  /** As of `Staged`. */
+  readonly about?: string | undefined;
 }
 
 /** Everything that is known of one record; a reducer makes a new one of it. */
@@ -189,6 +193,8 @@ export interface StateToStage {
   readonly leaves?: boolean;
   /** Names the record of the CRM (a hash); undefined for what is about the relation itself. */
   readonly writer?: string | undefined;
+  /** Of the record in the CRM, by the mapping. */
+  readonly owner?: string | undefined;
   /** The kept fields of the mapping; written where Redis does not know any. */
   readonly keeps?: Keeps | undefined;
   /** The span in which it is staged, as it is carried on; absent without tracing. */
@@ -249,6 +255,8 @@ export interface TakenState {
   /** A person has approved the termination, or that fields are emptied. */
   readonly approved: boolean;
   readonly trace: string | undefined;
+  /** Of the record in the CRM. */
+  readonly owner?: string | undefined;
   /** The ledger's row before it was taken; what a list has shown when there was none. */
   readonly row: LedgerRow;
 }

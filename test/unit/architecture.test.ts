@@ -27,6 +27,7 @@ const SYNC_TYPES = [
   "src/sync/slices.ts",
   "src/sync/staged-state.ts",
   "src/sync/step.ts",
+  "src/sync/told.ts",
   "src/sync/wanted-status.ts",
 ];
 

@@ -272,7 +272,10 @@ test("the form of Microsoft Teams: a card whose texts know no Markdown", async (
     NOTIFY_FORMAT: "teams",
   });
   expect(sent).toMatchObject({ result: "sent" });
-  const run = { type: "TextRun", text: expect.stringMatching(/^crmsync \{p\} <!channel>: this/) as string };
+  const run = {
+    type: "TextRun",
+    text: expect.stringMatching(/^crmsync \{p\} <!channel>: this/) as string,
+  };
   expect(receiver.received[0]?.body).toMatchObject({
     type: "message",
     attachments: [
