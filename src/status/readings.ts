@@ -212,13 +212,7 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
     },
     emptyLimit: limitIn(processes, "EMPTY_LIMIT", stores.emptyingGuard.limit),
     notifications: { waiting: read.notificationsWaiting, failure: read.notifyFailure },
-    told: stores.told.isOn
-      ? {
-          waiting: read.toldWaiting ?? 0,
-          failure: read.toldFailure,
-          leftOut: read.toldLeftOut ?? 0,
-        }
-      : undefined,
+    told: stores.told.isOn ? toldIn(read) : undefined,
     valueListsKnown: read.listsFetchedAt !== undefined,
     fallback: read.quota.pacing === "steady" && config.QUOTA_PACING === "auto",
     processes,
@@ -227,6 +221,19 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
     tokenIssuedAt: issuedAt === undefined ? undefined : Date.parse(issuedAt),
   };
 }
+
+/** What is read only where outcomes are told. */
+interface ToldReadings {
+  readonly toldWaiting?: number;
+  readonly toldFailure?: DeliveryFailure | undefined;
+  readonly toldLeftOut?: number;
+}
+
+const toldIn = ({ toldFailure, toldLeftOut = 0, toldWaiting = 0 }: ToldReadings) => ({
+  waiting: toldWaiting,
+  failure: toldFailure,
+  leftOut: toldLeftOut,
+});
 
 /** The limit of the processes that send: a command may have been started with other variables. */
 function limitIn(

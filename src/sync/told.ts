@@ -66,9 +66,12 @@ export function toldOf(before: KnownRecord, after: KnownRecord, now: number): To
     ...(isHeld && !wasHeld
       ? [{ outcome: "held", at: now, about, reason: heldWhy, problems } as const]
       : []),
-    ...(isCleared ? [{ outcome: "cleared", at: now, about } as const] : []),
+    ...(isCleared ? [{ outcome: "cleared", at: now, about, since: sinceOf(after) } as const] : []),
   ];
 }
+
+const sinceOf = ({ row }: KnownRecord): number | undefined =>
+  row?.exists === true && !row.terminated ? row.since : undefined;
 
 export const clearedBy = ({ about }: LetterMark, now: number): Told => ({
   outcome: "cleared",

@@ -15,6 +15,7 @@ export interface CrmList {
 }
 
 export interface ListRequest {
+  readonly method: string;
   /** Decoded. */
   readonly path: string;
   readonly query: URLSearchParams;
@@ -358,11 +359,20 @@ export const LISTS: Readonly<Record<string, AnswerList>> = {
     });
   },
 
-  espocrm({ path, query, headers }, { records, pageSize, lies }) {
+  espocrm({ body, method, path, query, headers }, { records, pageSize, lies }) {
     const [, entity = "", id] = /^\/api\/v1\/(\w+)(?:\/(\w+))?$/.exec(path) ?? [];
     const all = records.get(entity);
     if (all === undefined) return undefined;
     const one = all.find((record) => record["id"] === id);
+    if (method === "PUT" && one !== undefined) {
+      const modifiedAt = new Date().toISOString().slice(0, 19).replace("T", " ");
+      const changed = { ...one, ...(JSON.parse(body) as Json), modifiedAt };
+      records.set(
+        entity,
+        all.map((record) => (record === one ? changed : record)),
+      );
+      return ok(changed);
+    }
     if (id !== undefined) return one && ok(one);
     const maxSize = Number(query.get("maxSize"));
     if (maxSize > 200) return { status: 403, body: {} };

@@ -238,6 +238,7 @@ export async function standInFor(crm: CrmApiCase | CrmAccess): Promise<StandIn> 
       }
       const { headers } = request;
       const asking = {
+        method,
         path,
         query,
         headers,
