@@ -1,9 +1,9 @@
 /** `crmsync notify test` and the doctor's check, as an operator types them. */
 import { writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { checkNotify } from "../../../src/doctor/notify.ts";
+import { checkNotify, checkOutcomes } from "../../../src/doctor/notify.ts";
 import { readConfig } from "../../../src/config.ts";
-import { startReceiver } from "../../support/notify-receiver.ts";
+import { isSigned, startReceiver } from "../../support/notify-receiver.ts";
 import { localCrmsync } from "../../support/local-command.ts";
 import { temporaryFile } from "../../support/temporary-file.ts";
 
@@ -77,4 +77,29 @@ test.for([
   expect(check).toMatchObject({ name: "notifications", result });
   expect(check.says).toMatch(says);
   expect(JSON.stringify(check)).not.toContain("secret-token");
+});
+
+test("the address of outcomes gets a signed list without outcomes, and is checked by the doctor", async () => {
+  await using receiver = await startReceiver();
+  const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+  const env = { OUTCOME_WEBHOOK: receiver.url, OUTCOME_WEBHOOK_SECRET: secret };
+  const sent = await notifyTest(env);
+  expect(sent).toMatchObject({ code: 0, err: "" });
+  expect(sent.out).toMatch(/^127\.0\.0\.1:\d+ \(outcomes\) took the message: HTTP 204/);
+  const [received] = receiver.received;
+  expect(received?.body).toMatchObject({ type: "crmsync.outcomes", data: { outcomes: [] } });
+  expect(received && isSigned(received, secret)).toBe(true);
+
+  receiver.answer = (response) => void response.writeHead(404).end();
+  const failed = await notifyTest(env);
+  expect(failed).toMatchObject({ code: 1 });
+  expect(failed.err).toContain("is OUTCOME_WEBHOOK still valid");
+  expect(`${sent.out}${failed.out}${failed.err}`).not.toContain("secret-token");
+
+  expect(checkOutcomes(readConfig({}))).toEqual([]);
+  expect(checkOutcomes(readConfig(env))).toMatchObject([{ result: "ok" }]);
+  const open = { OUTCOME_WEBHOOK: "http://crm.example.com/x?t=secret" };
+  const [check] = checkOutcomes(readConfig(open));
+  expect(check).toMatchObject({ result: "warn" });
+  expect(JSON.stringify(check)).not.toContain("secret");
 });
