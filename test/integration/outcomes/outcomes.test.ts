@@ -161,6 +161,22 @@ test("a dead letter that a person drops is told as cleared", async () => {
   });
 });
 
+test("of a person who is forgotten nothing waits to be told", async () => {
+  const { daemon, env, receiver, sandbox } = await start();
+  receiver.answer = (response) => void response.writeHead(503).end();
+  await push(daemon, "1", ADA);
+  await waitFor(() => receiver.received.length > 0, { what: "a try" });
+  await push(daemon, "6", ADA);
+  await waitFor(async () => (await sandbox.relations()).has("6"), { what: "the relation" });
+  const redis = new Redis(inject("redisUrl"));
+  onTestFinished(() => redis.disconnect());
+  const { toldWaiting } = keysOf(env.QUEUE_PREFIX);
+  await waitFor(async () => (await redis.hexists(toldWaiting, "c:6")) === 1, { what: "it waits" });
+  await using command = localCrmsync(["forget", "contact/6", "--apply"], { env });
+  await command.ended;
+  expect(await redis.hkeys(toldWaiting)).toEqual([]);
+});
+
 test("without OUTCOME_WEBHOOK nothing is kept for it", async () => {
   const { daemon, env, sandbox } = await start({ OUTCOME_WEBHOOK: "", OUTCOME_WEBHOOK_SECRET: "" });
   await push(daemon, "1", ADA);

@@ -2,6 +2,8 @@
 import { Redis } from "ioredis";
 import { expect, inject, onTestFinished, test } from "vitest";
 import { keysOf } from "../../../src/state/keys.ts";
+import { RecordStore } from "../../../src/state/record-store.ts";
+import { Resealing } from "../../../src/state/reseal.ts";
 import { Sealing } from "../../../src/state/sealing.ts";
 import { ToldOutcomes, type OutcomeMessage } from "../../../src/state/told-outcomes.ts";
 import type { Told } from "../../../src/sync/told.ts";
@@ -123,4 +125,19 @@ test("what names the record is sealed while it waits", async () => {
   expect(await told.open(message)).toMatchObject([
     { crmCode: "7", owner: "ada@x.lu", record: { source: "/crm", subject: "contact/7" } },
   ]);
+});
+
+test("after a rotation of STATE_KEY, what waits is sealed with the new key alone", async () => {
+  const { keys, redis, tell, told } = open();
+  const about = { source: "/crm", subject: "contact/7", owner: "u-12" };
+  await tell("c:7", { about: await told.seal("c:7", about) });
+  await tell("c:7", { outcome: "cleared", about: await told.seal("c:7", about) });
+  await tell("e:x", { about: await told.seal("e:x", about) });
+  const next = Buffer.alloc(32, 8);
+  const both = new Sealing([next, Buffer.alloc(32, 7)]);
+  const records = new RecordStore(redis, keys);
+  await new Resealing(redis, keys, both, records).pass([], async () => {});
+  const later = new ToldOutcomes(redis, keys, new Sealing([next]), { hourMs: 1000, isOn: true });
+  const opened = await later.open(await nextOf(later));
+  expect(opened.map(({ owner }) => owner)).toEqual(["u-12", "u-12"]);
 });
