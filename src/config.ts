@@ -6,6 +6,7 @@ import { isIP } from "node:net";
 import { isAbsolute } from "node:path";
 import { z } from "zod";
 import { cronProblem, zoneProblem } from "./ops/cron.ts";
+import { isLoopback } from "./ops/loopback.ts";
 import { readRedisTls, type RedisTls } from "./ops/redis-tls.ts";
 import { parseRedisUrl } from "./ops/redis-url.ts";
 import {
@@ -85,6 +86,12 @@ const baseUrl = httpUrl.superRefine((text, context) => {
     context.addIssue("must end with its path, without ? or #");
   }
 });
+
+/** What browsers and secrets are sent to. */
+const safeUrl = baseUrl.refine(
+  (text) => text.startsWith("https:") || isLoopback(URL.parse(text)?.hostname ?? ""),
+  { error: "must be an https address; http only for this machine (127.0.0.1)" },
+);
 
 const DAY_MS = 86_400_000;
 const UNITS_MS: Readonly<Record<string, number>> = {
@@ -207,6 +214,23 @@ const variables = {
   TWENTY_API_URL: baseUrl.default("https://api.twenty.com"),
   WEALTHBOX_API_URL: baseUrl.default("https://api.crmworkspace.com"),
   REDTAIL_API_URL: baseUrl.default("https://crm.redtailtechnology.com"),
+  /** The origin alone. */
+  CONSOLE_URL: safeUrl
+    .refine((text) => /^\/(console\/?)?$/.test(URL.parse(text)?.pathname ?? ""), {
+      error: "must be the address of the console without a path, as https://crmsync.example.com",
+    })
+    .transform((text) => new URL(text).origin)
+    .optional(),
+  OIDC_ISSUER: safeUrl
+    .refine((text) => !text.includes("/.well-known/"), {
+      error: "must end before /.well-known/, which crmsync adds itself",
+    })
+    .optional(),
+  OIDC_CLIENT_ID: z.string().optional(),
+  OIDC_CLAIM: z.string().default("groups"),
+  OIDC_LOOK: z.string().optional(),
+  OIDC_ACT: z.string().optional(),
+  OIDC_APPROVE: z.string().optional(),
   LOG_CRM_CODES: z.literal("1", { error: "may only be 1" }).optional(),
   OTEL_EXPORTER_OTLP_ENDPOINT: httpUrl.optional(),
   OTEL_EXPORTER_OTLP_PROTOCOL: otlpProtocol.default("http/protobuf"),
@@ -285,6 +309,7 @@ const SECRETS = [
   "INGEST_SECRET",
   "OPERATOR_TOKEN",
   "VIEWER_TOKEN",
+  "OIDC_CLIENT_SECRET",
   "STATE_KEY",
   "AUDIT_KEY",
   "HUBSPOT_WEBHOOK_SECRET",
@@ -318,6 +343,7 @@ const RULES_OF: Partial<Record<SecretName, SecretRule>> = {
   INGEST_TOKEN: secretRules.chosen,
   OPERATOR_TOKEN: secretRules.named,
   VIEWER_TOKEN: secretRules.named,
+  OIDC_CLIENT_SECRET: secretRules.client,
   SALESFORCE_WEBHOOK_SECRET: secretRules.chosen,
   DYNAMICS_WEBHOOK_SECRET: secretRules.chosen,
   PIPEDRIVE_WEBHOOK_SECRET: secretRules.chosen,
@@ -437,6 +463,7 @@ export function examineConfig(
       "RECONCILE_CRON and RECONCILE_FROM belong together: when to reconcile, and the CRM to list, as hubspot",
     );
   }
+  problems.push(...signInProblems(env));
   // A process has its time zone from its own environment.
   const zone =
     env === process.env && isGiven(env, "RECONCILE_CRON") ? zoneProblem(env["TZ"]) : undefined;
@@ -475,6 +502,19 @@ const notGiven = (): Values =>
   ) as Values;
 
 const isGiven = (env: Env, name: string): boolean => Boolean(env[name]?.trim());
+
+/** Half a sign-in would lock everybody out, or leave the console to the tokens unnoticed. */
+function signInProblems(env: Env): string[] {
+  const has = (name: string) => isGiven(env, name) || isGiven(env, `${name}_FILE`);
+  const roles = ["OIDC_LOOK", "OIDC_ACT", "OIDC_APPROVE"];
+  const needed = ["OIDC_ISSUER", "OIDC_CLIENT_ID", "OIDC_CLIENT_SECRET"];
+  if (![...needed, ...roles, "OIDC_CLAIM"].some(has)) return [];
+  const missing = [...needed, "CONSOLE_URL"].filter((name) => !has(name));
+  if (!roles.some(has)) missing.push("one of OIDC_LOOK, OIDC_ACT, OIDC_APPROVE");
+  return missing.length === 0
+    ? []
+    : [`signing in with OIDC needs also ${missing.join(", ")}: set them, or no variable of OIDC`];
+}
 
 function givenValue(env: Env, name: string, problems: string[]): string | undefined {
   // REDIS_URL may hold a password.

@@ -13,18 +13,24 @@ export function serveConsolePage(
   runtime: Runtime,
   tokens: OpsTokens,
 ): void {
-  const { endedSessions, log, statusRedis, version } = runtime;
+  const { endedSessions, log, provider, rarely, statusRedis, version } = runtime;
   const freshReadings = () => takeReadings(runtime, statusRedis);
   serveConsole(app, {
     stores: runtime,
     version,
     mapping: runtime.mapping,
     tokens,
+    provider,
     count,
     countLogin: limitLogins(app, () => refused("rate")),
-    isEnded: (id) => endedSessions.has(statusRedis, id),
+    isEnded: (session) => endedSessions.has(statusRedis, session),
     readings: sharedReading(freshReadings),
     freshReadings,
+    log(fields, event) {
+      // Whoever is refused may come again at once.
+      if (event === "console.refused") rarely.warn(fields, event, String(fields.kind));
+      else log.info(fields, event);
+    },
     defect: (error) => log.error({ err: error }, "http.defect"),
   });
 }

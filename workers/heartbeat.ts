@@ -23,7 +23,7 @@ export function startHeartbeat(
   service: ServiceAddress | undefined,
 ): Part {
   const { clock, config, heartbeats, keyring, log, metrics } = runtime;
-  const { redis, tenant, trail, version } = runtime;
+  const { provider, redis, tenant, trail, version } = runtime;
   const settings = sharedSettings(runtime, roles, service);
   const startedAt = performance.now();
   let frozen: Freeze | undefined;
@@ -39,6 +39,7 @@ export function startHeartbeat(
     if (clock.view() === undefined) await clock.measure();
     const lacksKey = await keyring.missingKey();
     const unusable = unusableSecrets(config);
+    const signInProblem = provider?.problem();
     await heartbeats.beat({
       id: thisProcess,
       version,
@@ -51,6 +52,7 @@ export function startHeartbeat(
       ...(lacksKey !== undefined && { lacksKey }),
       ...(trail?.failure && { auditFailure: `${trail.where}: ${trail.failure.message}` }),
       ...(tenant.doubt && { tokenDoubt: tenant.doubt }),
+      ...(signInProblem !== undefined && { signInProblem: `${provider?.host}: ${signInProblem}` }),
       ...(unusable.length > 0 && {
         secretProblems: unusable.map(({ name, file, problem }) => `${name} (${file} ${problem})`),
       }),

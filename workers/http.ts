@@ -70,13 +70,14 @@ function serveReadiness(app: HttpServer["app"], runtime: Runtime, ends: () => bo
 /** What people and Prometheus look at. */
 async function serveOps(server: HttpServer, runtime: Runtime, trial?: string): Promise<void> {
   const { app, count } = server;
-  const { config, metrics } = runtime;
+  const { config, metrics, provider } = runtime;
   const { OPERATOR_TOKEN: operator, VIEWER_TOKEN: viewer } = config.secrets;
   const hasToken = operator !== undefined || viewer !== undefined;
   // The pages' libraries are larger than the rest of the server: loaded only when they are needed.
   const page = hasToken ? await import("./queues-page.ts") : undefined;
-  const isTrial = !hasToken && trial !== undefined;
-  const console = hasToken || isTrial ? await import("./console-page.ts") : undefined;
+  const isTrial = !hasToken && provider === undefined && trial !== undefined;
+  const hasConsole = hasToken || isTrial || provider !== undefined;
+  const console = hasConsole ? await import("./console-page.ts") : undefined;
   const tokens = {
     viewer: viewer && (() => viewer.value()),
     operator: operator && (() => operator.value()),
@@ -84,7 +85,7 @@ async function serveOps(server: HttpServer, runtime: Runtime, trial?: string): P
   const ofConsole = isTrial ? { ...tokens, operator: () => trial } : tokens;
   void app.register(async (scope) => console?.serveConsolePage(scope, server, runtime, ofConsole));
   void app.register(async (scope) => {
-    protectOps(scope, tokens, count);
+    protectOps(scope, tokens, count, !hasToken && provider === undefined);
     serveStatus(scope, () => readStatus(runtime, runtime.version, runtime.statusRedis));
     serveRecords(scope, (name) => storyOf(runtime, name, runtime.mapping));
     serveMetrics(scope, async (accept) => {
@@ -95,10 +96,10 @@ async function serveOps(server: HttpServer, runtime: Runtime, trial?: string): P
   });
 }
 
-function warnIfOpen({ config, log }: Runtime, host: string): void {
+function warnIfOpen({ config, log, provider }: Runtime, host: string): void {
   const { OPERATOR_TOKEN, VIEWER_TOKEN } = config.secrets;
   const isOpen = OPERATOR_TOKEN === undefined && VIEWER_TOKEN === undefined;
-  if (isOpen && !isLoopback(host)) log.warn({ host }, "http.open_to_all");
+  if (isOpen && provider === undefined && !isLoopback(host)) log.warn({ host }, "http.open_to_all");
 }
 
 async function listen(app: HttpServer["app"], host: string, port: number): Promise<string> {

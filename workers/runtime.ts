@@ -4,6 +4,7 @@ import type { AuditTrail } from "../src/audit/trail.ts";
 import type { Config } from "../src/config.ts";
 import type { Mapping } from "../src/mapping/mapping.ts";
 import { redisTarget } from "../src/ops/connect-redis.ts";
+import { IdentityProvider } from "../src/people/identity-provider.ts";
 import { createRareLog, type Logger, type RareLog } from "../src/ops/log.ts";
 import { createMetrics, type Metrics } from "../src/status/metrics.ts";
 import { openRedis, openWorkRedis, type RedisTarget } from "../src/ops/open-redis.ts";
@@ -39,6 +40,8 @@ export interface Runtime extends Stores {
   /** Where this process records changes; undefined without AUDIT_LOG. */
   readonly trail: AuditTrail | undefined;
   readonly jobNotifier: JobNotifier;
+  /** Where people sign in to the console; undefined while none is configured. */
+  readonly provider: IdentityProvider | undefined;
   readonly guards: Guards;
   readonly tenant: TenantOfToken;
   /** For status and metrics: it fails in time, and waits for nothing that the workers have sent. */
@@ -92,6 +95,7 @@ export function createRuntime(options: RuntimeOptions): Runtime {
     intakeClient,
     trail: createTrail(stores, log, metrics),
     jobNotifier: new JobNotifier(subscriber, keys),
+    provider: openProvider(config, log),
     guards: new Guards(),
     tenant: new TenantOfToken(),
     statusRedis,
@@ -100,11 +104,21 @@ export function createRuntime(options: RuntimeOptions): Runtime {
     async close() {
       await mapping.close();
       await intakeClient.close();
+      await this.provider?.close();
       subscriber.disconnect();
       statusRedis.disconnect();
       await stores.close();
     },
   };
+}
+
+function openProvider(config: Config, log: Logger): IdentityProvider | undefined {
+  const secret = config.secrets.OIDC_CLIENT_SECRET;
+  const onChange = (why: string | undefined) =>
+    why === undefined
+      ? log.info({}, "console.provider_usable_again")
+      : log.warn({ why }, "console.provider_unusable");
+  return secret && new IdentityProvider(config, () => secret.value(), onChange);
 }
 
 /** A client that waits for Redis without a limit, as workers need it. */

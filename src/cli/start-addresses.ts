@@ -29,6 +29,7 @@ export function addressesText(addresses: Addresses): string {
   const { OPERATOR_TOKEN, VIEWER_TOKEN } = config.secrets;
   if (OPERATOR_TOKEN !== undefined || VIEWER_TOKEN !== undefined)
     rows.push(["console", `${opsUrl}/console`], ["queues", `${opsUrl}/queues`]);
+  else if (config.OIDC_ISSUER !== undefined) rows.push(["console", `${opsUrl}/console`]);
   else if (sandbox !== undefined)
     rows.push(["console", `${opsUrl}/console`], ["token", `${sandbox.token}   (of the console)`]);
   if (sandbox !== undefined) rows.push(["sandbox", `${sandbox.url}/#token=${sandbox.token}`]);

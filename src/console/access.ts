@@ -1,7 +1,7 @@
 /** Who may open the console: checks the session of each request, and each form. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Refusal } from "../http/refusal.ts";
-import { may } from "../people/person.ts";
+import { may, type Person } from "../people/person.ts";
 import { isSignedIn, readSession, type Session } from "./session.ts";
 import type { ConsolePorts } from "./ports.ts";
 
@@ -25,13 +25,18 @@ export const formProof = (session: Session): string => session.sign("form");
 /** Checks each request to this scope. @param sendToLogin answers a request without a session. */
 export function requireSession(
   scope: FastifyInstance,
-  { tokens, count, isEnded }: Pick<ConsolePorts, "tokens" | "count" | "isEnded">,
-  sendToLogin: (request: FastifyRequest, reply: FastifyReply) => FastifyReply,
+  ports: ConsolePorts,
+  sendToLogin: (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    ports: ConsolePorts,
+  ) => Promise<FastifyReply>,
 ): void {
   scope.addHook("onRequest", async (request, reply) => {
-    const session = readSession(request.cookies[COOKIE], tokens, Date.now());
-    await count(request, session && `console ${session.person.via}`);
-    if (session === undefined || (await isEnded(session.id))) return sendToLogin(request, reply);
+    const session = readSession(request.cookies[COOKIE], ports, Date.now());
+    await ports.count(request, session && `console ${session.person.via}`);
+    if (session === undefined || (await ports.isEnded(session)))
+      return sendToLogin(request, reply, ports);
     sessions.set(request, session);
     if (request.method !== "GET" && request.method !== "HEAD") refuseForeign(request);
     return undefined;
@@ -50,10 +55,13 @@ export function requireSession(
 
 /** A hook for what only an operator may do. @throws Refusal for a session that may only look. */
 export async function requireOperator(request: FastifyRequest): Promise<void> {
-  if (may(sessionOf(request).person, "act")) return;
+  const { person } = sessionOf(request);
+  if (may(person, "act")) return;
   throw new Refusal(
     403,
-    "VIEWER_TOKEN may only look, so nothing was done: log in with OPERATOR_TOKEN.",
+    person.via === "OIDC"
+      ? "Your roles let you look and not act, so nothing was done: acting needs a role of OIDC_ACT."
+      : "VIEWER_TOKEN may only look, so nothing was done: log in with OPERATOR_TOKEN.",
   );
 }
 
@@ -81,4 +89,7 @@ export const formOf = (request: FastifyRequest): URLSearchParams =>
 
 /** Who acts, as the audit trail names them; without a name, all operators share one token. */
 export const actorOf = (request: FastifyRequest): string =>
-  `${sessionOf(request).person.name ?? "operator"} via console at ${request.ip}`;
+  actorNamed(sessionOf(request).person, request.ip);
+
+export const actorNamed = (person: Person, address: string): string =>
+  `${person.name ?? (may(person, "act") ? "operator" : "viewer")} via console at ${address}`;

@@ -16,6 +16,7 @@ import { sendToLogin, serveLogin, serveLogout } from "./login.ts";
 import { serveNow } from "./now.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { serveRecordsTab } from "./records.ts";
+import { serveSignIn } from "./sign-in.ts";
 import { serveSources } from "./sources.ts";
 
 const CONTENT_SECURITY_POLICY = [
@@ -48,7 +49,10 @@ export function serveConsole(app: FastifyInstance, ports: ConsolePorts): void {
     });
     scope.setErrorHandler((error, _request, reply) => sendError(error, reply, ports));
     serveAssets(scope);
-    void scope.register(async (open) => serveLogin(open, ports));
+    void scope.register(async (open) => {
+      serveLogin(open, ports);
+      serveSignIn(open, ports);
+    });
     void scope.register(async (closed) => {
       requireSession(closed, ports, sendToLogin);
       serveLogout(closed, ports);

@@ -1,11 +1,12 @@
 /**
  * Sessions of the console. A session is a cookie that is signed with a key made from the token that
- * opened it: every process can check it, and it ends when the token is replaced. Pure.
+ * opened it, or from OIDC_CLIENT_SECRET: every process can check it, and it ends when the secret is replaced. Pure.
  */
 import { createHmac, randomBytes } from "node:crypto";
 import { isOneOf } from "../ops/secrets.ts";
-import type { Person } from "../people/person.ts";
-import { holderOf, holdersOf, type Holder, type OpsTokens } from "../people/tokens.ts";
+import type { IdentityProvider } from "../people/identity-provider.ts";
+import type { Person, Right } from "../people/person.ts";
+import { holdersOf, type Holder, type OpsTokens } from "../people/tokens.ts";
 
 /** How long a session lasts, ms: one shift. */
 export const SESSION_MS = 8 * 3_600_000;
@@ -13,26 +14,64 @@ export const SESSION_MS = 8 * 3_600_000;
 export interface Session {
   readonly person: Person;
   readonly id: string;
+  /** By which names the identity provider can end it. */
+  readonly knownAs: readonly string[];
+  /** When it began, by Redis' time, ms; 0 where nothing ends it by these names. */
+  readonly since: number;
   /** When it ends, ms. */
   readonly until: number;
   /** Proves that text came from this session's own pages. */
   sign(text: string): string;
 }
 
-/** @returns the value of the cookie; undefined for a wrong token. */
-export function openSession(given: string, tokens: OpsTokens, now: number): string | undefined {
-  const holder = holderOf(given, tokens);
-  if (holder === undefined) return undefined;
-  const head = `${randomBytes(18).toString("base64url")}.${now + SESSION_MS}`;
+export type Signer = Pick<IdentityProvider, "sign">;
+
+const newId = (): string => randomBytes(18).toString("base64url");
+
+/** @returns the value of the cookie. */
+export function openSession(holder: Holder, now: number): string {
+  const head = `${newId()}.${now + SESSION_MS}`;
   return `${head}.${signer(holder)(`session ${head}`)}`;
 }
 
-/** The session of a cookie; undefined when it has ended, or its token is not in force any more. */
+/** What the cookie of a person from the identity provider carries; the first name is shown. */
+interface Carried extends Pick<Session, "id" | "knownAs" | "since" | "until"> {
+  readonly names: readonly string[];
+  readonly rights: readonly Right[];
+}
+
+/** @returns the value of the cookie. */
+export function openSignedIn(
+  { names, rights }: Person,
+  ends: Pick<Session, "knownAs" | "since">,
+  signer: Signer,
+  now: number,
+): string {
+  const until = now + SESSION_MS;
+  const carried: Carried = { id: newId(), until, ...ends, names, rights: [...rights] };
+  const text = Buffer.from(JSON.stringify(carried)).toString("base64url");
+  return `oidc.${text}.${signer.sign(`session ${text}`)}`;
+}
+
+function readSignedIn(cookie: string, signer: Signer, now: number): Session | undefined {
+  const [, text, mac] = /^oidc\.([\w-]+)\.([\w-]{43})$/.exec(cookie) ?? [];
+  if (text === undefined || !isOneOf(mac, [signer.sign(`session ${text}`)])) return undefined;
+  const carried = JSON.parse(Buffer.from(text, "base64url").toString("utf8")) as Carried;
+  const { names, rights, ...ends } = carried;
+  if (ends.until <= now) return undefined;
+  const person = { name: names[0], names, rights: new Set(rights), via: "OIDC" as const };
+  return { ...ends, person, sign: (said) => signer.sign(`${ends.id} ${said}`) };
+}
+
+/** The session of a cookie; undefined when it has ended, or its secret is not in force any more. */
 export function readSession(
   cookie: string | undefined,
-  tokens: OpsTokens,
+  { tokens, provider }: { readonly tokens: OpsTokens; readonly provider: Signer | undefined },
   now: number,
 ): Session | undefined {
+  if (provider !== undefined && cookie?.startsWith("oidc.") === true) {
+    return readSignedIn(cookie, provider, now);
+  }
   const [, head, id, until, mac] =
     /^(([\w-]{24})\.(\d{13}))\.([\w-]{43})$/.exec(cookie ?? "") ?? [];
   if (head === undefined || id === undefined || Number(until) <= now) return undefined;
@@ -42,7 +81,8 @@ export function readSession(
   });
   if (found === undefined) return undefined;
   const { person, sign } = found;
-  return { person, id, until: Number(until), sign: (text) => sign(`${id} ${text}`) };
+  const ends = { id, knownAs: [], since: 0, until: Number(until) };
+  return { person, ...ends, sign: (text) => sign(`${id} ${text}`) };
 }
 
 /** Whether the text was signed by this session. */

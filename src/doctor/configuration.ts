@@ -106,9 +106,14 @@ function checkIntakeAuth({ INGEST_AUTH, secrets }: Config): Check {
   );
 }
 
-function checkOpsAccess({ HTTP_HOST, OPS_HOST = HTTP_HOST, secrets }: Config): Check {
+function checkOpsAccess(config: Config): Check {
+  const { HTTP_HOST, OIDC_ISSUER, OPS_HOST = HTTP_HOST, secrets } = config;
   if (secrets.VIEWER_TOKEN !== undefined || secrets.OPERATOR_TOKEN !== undefined) {
     return ok("status and metrics", "require VIEWER_TOKEN or OPERATOR_TOKEN");
+  }
+  if (OIDC_ISSUER !== undefined) {
+    const says = "answer everybody with 401: Prometheus cannot sign in as people do";
+    return warn("status and metrics", says, "Set VIEWER_TOKEN_FILE (openssl rand -hex 32).");
   }
   return isLoopback(OPS_HOST)
     ? ok("status and metrics", `can be read on this machine only (${OPS_HOST})`)

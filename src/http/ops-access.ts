@@ -1,6 +1,6 @@
 /**
  * Who may use /status, /records, /metrics and /queues: people who look, with VIEWER_TOKEN, and people who
- * act, with OPERATOR_TOKEN. While neither is configured, everybody may look.
+ * act, with OPERATOR_TOKEN. While neither they nor an identity provider are configured, everybody may look.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { may } from "../people/person.ts";
@@ -8,9 +8,13 @@ import { holderOf, type OpsTokens } from "../people/tokens.ts";
 import { headerText } from "./header-text.ts";
 import type { CountRequest } from "./rate-limit.ts";
 
-/** Checks the token of every request to this scope. */
-export function protectOps(scope: FastifyInstance, tokens: OpsTokens, count: CountRequest): void {
-  const isOpen = tokens.viewer === undefined && tokens.operator === undefined;
+/** Checks the token of every request to this scope. @param isOpen whether everybody may look. */
+export function protectOps(
+  scope: FastifyInstance,
+  tokens: OpsTokens,
+  count: CountRequest,
+  isOpen: boolean,
+): void {
   scope.addHook("onRequest", async (request, reply) => {
     const holder = holderOf(tokenIn(request), tokens);
     await count(request, holder?.person.via);

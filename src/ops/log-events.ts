@@ -62,6 +62,16 @@ export const LOG_EVENTS = {
     "Other machines can read /status and /metrics without a token: set VIEWER_TOKEN.",
   "http.defect": "An HTTP request failed inside crmsync: a defect. It was answered 500.",
 
+  "console.login":
+    "Somebody has logged in to the console.\n`kind` is OPERATOR_TOKEN, VIEWER_TOKEN or OIDC, `from` the address. Who it is, the audit trail says (`console.login`).",
+  "console.logout": "Somebody has logged out of the console.",
+  "console.refused":
+    "A login to the console was refused; no session was opened or ended.\n`why` says why, `kind` is token, OIDC, or logout token (of the identity provider), `from` the address. Of each reason one line in ten seconds.",
+  "console.ended_by_provider": "The identity provider has ended sessions of a person.",
+  "console.provider_unusable":
+    "The identity provider cannot be used: nobody can sign in there; tokens work, and it is tried again.\n`why` is also in `crmsync status`.",
+  "console.provider_usable_again": "People can sign in at the identity provider again.",
+
   "webhook.failed": "A webhook request was not accepted.",
   "webhook.changes_lost":
     "A CRM reports that it lost changes: reconcile an export of it (crmsync reconcile).",

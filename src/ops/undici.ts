@@ -1,5 +1,5 @@
 /** The client of everything that is sent by HTTP. */
-import { EnvHttpProxyAgent, errors, Pool, type Agent, type Dispatcher } from "undici";
+import { EnvHttpProxyAgent, errors, fetch, Pool, type Agent, type Dispatcher } from "undici";
 
 export { errors, type Dispatcher };
 
@@ -30,3 +30,7 @@ export function createAgent({ proxy, ...options }: AgentOptions): Dispatcher {
       new Pool(origin, { ...connection, headersTimeout: options.connectTimeout }),
   });
 }
+
+/** For libraries that take a `fetch`; Node's own would not take this dispatcher. */
+export const fetchOver = (dispatcher: Dispatcher) => async (url: string, init: object) =>
+  (await fetch(url, { ...init, dispatcher })) as unknown as globalThis.Response;

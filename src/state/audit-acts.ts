@@ -17,6 +17,7 @@ export type ActName =
   | "bulk.pause"
   | "bulk.resume"
   | "console.export"
+  | "console.login"
   | "dead.drop"
   | "dead.redrive"
   | "dead.show"

@@ -41,6 +41,8 @@ export interface ProcessInfo {
   readonly tokenDoubt?: TokenDoubt;
   /** Secrets of which it goes on with a former value, each with its file and why. */
   readonly secretProblems?: readonly string[];
+  /** Host of the identity provider, and why nobody can sign in there. */
+  readonly signInProblem?: string;
   /** Settings that must be the same in all processes that have them; absent: of an older release. */
   readonly settings?: Readonly<Record<string, string | number>>;
   /** The last time that it did not run although it should have. */

@@ -160,6 +160,10 @@ export const keysOf = (prefix: string) =>
     planOwner: `${prefix}:reconciliation:owner`,
     /** Set after somebody has logged out of the console, for as long as the session's cookie would be valid. */
     endedSession: (id: string) => `${prefix}:console:ended:${id}`,
+    /** When the identity provider has ended the sessions that it knows by this name, ms; for as long as one lasts. */
+    endedAtProvider: (name: string) => `${prefix}:console:ended-at-provider:${name}`,
+    /** Set once a sign-in came back, or a logout token was received, for as long as a copy of it could be used. */
+    usedOnce: (name: string) => `${prefix}:console:used:${cut(digestOf(name))}`,
     /** Set while an operator has paused the lane bulk: since when, by whom and why, as JSON. */
     bulkPause: `${prefix}:bulk:pause`,
     /** Hash source → how the last reconciliation that a daemon began has ended, as JSON. */

@@ -24,7 +24,17 @@ export function processFindings(readings: Readings): Finding[] {
     ...speedFinding(processes),
     ...processes.flatMap(clockFinding),
     ...settingFindings(processes),
+    ...signInFindings(processes),
   ];
+}
+
+/** Each process asks the identity provider by itself; one finding for each answer. */
+function signInFindings(processes: readonly RunningProcess[]): Finding[] {
+  const problems = new Set(processes.flatMap(({ signInProblem }) => signInProblem ?? []));
+  return [...problems].map((problem) => {
+    const says = `Nobody can sign in to the console at ${problem}. Sessions that are open go on, and tokens work.`;
+    return finding("warning", "nobody-can-sign-in", says);
+  });
 }
 
 const quietFinding = ({ id, seenAt }: RunningProcess): Finding =>

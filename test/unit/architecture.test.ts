@@ -47,6 +47,7 @@ const RULES: Rules = {
     "src/config.ts": [
       SPEC,
       "src/ops/cron.ts",
+      "src/ops/loopback.ts",
       "src/ops/redis-tls.ts",
       "src/ops/redis-url.ts",
       "src/ops/secret-variable.ts",
@@ -141,7 +142,7 @@ const RULES: Rules = {
       "src/service/open-service.ts",
       "src/state",
     ],
-    "src/people": ["src/ops"],
+    "src/people": ["src/config.ts", "src/ops"],
     "src/http": [...SYNC_TYPES, "src/crm", "src/event", "src/ops", "src/people"],
     "src/held": [
       "src/ops/printable.ts",
@@ -329,6 +330,7 @@ const RULES: Rules = {
       "src/audit/file-state.ts",
       "src/reconcile/work-file.ts",
     ],
+    "openid-client": ["src/people/identity-provider.ts"],
     pino: ["src/ops"],
     "prom-client": ["src/ops/exposition.ts", "src/status/metrics.ts", "src/status/gauges.ts"],
     undici: ["src/ops/undici.ts"],
@@ -406,6 +408,7 @@ test("The start of a daemon loads what every daemon needs, and nothing else", ()
   // Each beside its own packages: the page /queues, traces, the log for people, mappings.
   expect(loaded).not.toContain("src/http/bull-board.ts");
   expect(loaded).not.toContain("src/ops/otlp.ts");
+  expect(loaded).not.toContain("openid-client");
   expect(loaded).not.toContain("src/ops/tracing-otel.ts");
   expect(loaded).not.toContain("src/ops/log-text.ts");
   expect(loaded).not.toContain("src/mapping/compile-mapping.ts");
