@@ -1,6 +1,7 @@
 /** Signing in to the console at an identity provider: a real one, and one that lies. */
 import { generateKeyPair } from "jose";
 import { expect, inject, onTestFinished, test, vi } from "vitest";
+import type { Finding } from "../../../src/status/finding.ts";
 import {
   Visitor,
   linksIn,
@@ -20,6 +21,7 @@ import {
   type Lies,
 } from "../../support/identity-provider.ts";
 import { localDaemon } from "../../support/in-process.ts";
+import { launchBrowser, openPage } from "../../support/browser.ts";
 import { ownPort } from "../../support/own-port.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
@@ -58,7 +60,8 @@ async function logInAt(provider: Visitor, address: string, login: string): Promi
 test("the whole way at a real provider: in, what the groups allow, and out by its word", async () => {
   const port = await ownPort();
   await using provider = await realProvider(port);
-  await using server = await serveConsole({ ...oidcEnv(provider.issuer, port), ...NO_TOKENS });
+  const env = { ...oidcEnv(provider.issuer, port), ...NO_TOKENS, AUDIT_LOG: "stdout" };
+  await using server = await serveConsole(env);
   const [anna, browser] = [server.visitor(), new Visitor(provider.issuer)];
   const toLogin = await anna.request("/console/held?page=2");
   const page = await anna.request(toLogin.headers.get("location") ?? "");
@@ -77,6 +80,13 @@ test("the whole way at a real provider: in, what the groups allow, and out by it
   const welcome = await anna.request(back);
   expect(welcome.headers.get("refresh")).toBe("0; url=/console/held?page=2");
   expect(welcome.text).toContain("You are signed in as anna@firm.example.");
+  expect((await server.runtime.auditActs.next())?.line).toMatchObject({
+    act: "console.login",
+    by: "anna@firm.example via console at 127.0.0.1",
+    subject: "anna.operators.cooks",
+    via: "OIDC",
+    rights: ["look", "act"],
+  });
   const now = await anna.request("/console");
   expect(now.text).toContain("anna@firm.example may look and act (OIDC).");
   const form = proofIn(now.text);
@@ -102,6 +112,33 @@ test("the whole way at a real provider: in, what the groups allow, and out by it
     expect(await anna.request("/console")).toMatchObject({ status: 303 });
   });
   expect(await ben.request("/console")).toMatchObject({ status: 200 });
+});
+
+test("in a browser: to another site and back, with cookies that no other site sends", async (context) => {
+  const browser = await launchBrowser(context);
+  onTestFinished(() => browser.close());
+  const port = await ownPort();
+  // For a browser, localhost and 127.0.0.1 are two sites.
+  await using provider = await realProvider(port);
+  await using server = await serveConsole(oidcEnv(provider.issuer, port));
+  const { page, problems } = await openPage(browser);
+  await page.goto(`${server.opsUrl}/console/sources`);
+  await page.getByRole("link", { name: /^Sign in with localhost/ }).click();
+  await page.getByPlaceholder("Enter any login").fill("anna.operators");
+  await page.getByPlaceholder("and password").fill("any");
+  await page.getByRole("button", { name: "Sign-in" }).click();
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("heading", { name: "Sources", exact: true }).waitFor();
+  expect(page.url()).toBe(`${server.opsUrl}/console/sources`);
+  await page.getByRole("button", { name: "Log out" }).click();
+  await page.getByRole("link", { name: "Log out of localhost" }).click();
+  await page.getByText("Do you want to sign-out").waitFor();
+  await page.goto(`${server.opsUrl}/console`);
+  await page.getByText("With a token").click();
+  await page.getByLabel("OPERATOR_TOKEN or VIEWER_TOKEN").fill(OPERATOR);
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "Now", exact: true }).waitFor();
+  expect(problems.filter((text) => text.includes("Security Policy"))).toEqual([]);
 });
 
 test("with OIDC alone, nothing is open to those without a token", async () => {
@@ -390,13 +427,14 @@ test("while the provider is away, the status says why, and the log once", async 
   const findings = async () => {
     const headers = { authorization: `Bearer ${VIEWER}` };
     const response = await fetch(`${daemon.url}/status`, { headers });
-    const { findings: found } = (await response.json()) as { findings: { runbook: string }[] };
+    const { findings: found } = (await response.json()) as { findings: Finding[] };
     return found.filter(({ runbook }) => runbook.endsWith("#nobody-can-sign-in"));
   };
   await vi.waitFor(
     async () => {
-      const says = expect.stringMatching(/^Nobody can sign in to the console at 127.*ECONNREFUSED/);
-      expect(await findings()).toMatchObject([{ severity: "warning", says }]);
+      const [found] = await findings();
+      expect(found?.severity).toBe("warning");
+      expect(found?.says).toMatch(/^Nobody can sign in to the console at 127.*ECONNREFUSED/);
     },
     { timeout: 15_000, interval: 200 },
   );
