@@ -4,11 +4,11 @@ import type { AuditTrail } from "../src/audit/trail.ts";
 import type { Config } from "../src/config.ts";
 import type { Mapping } from "../src/mapping/mapping.ts";
 import { redisTarget } from "../src/ops/connect-redis.ts";
-import { IdentityProvider } from "../src/people/identity-provider.ts";
 import { createRareLog, type Logger, type RareLog } from "../src/ops/log.ts";
 import { createMetrics, type Metrics } from "../src/status/metrics.ts";
 import { openRedis, openWorkRedis, type RedisTarget } from "../src/ops/open-redis.ts";
 import { NO_TRACING, type Tracing } from "../src/ops/tracing.ts";
+import { IdentityProvider } from "../src/people/identity-provider.ts";
 import { JobNotifier } from "../src/state/job-notifier.ts";
 import { readingsInTime, REDIS_DEADLINE_MS } from "../src/status/readings.ts";
 import { createScrape, type Scrape } from "../src/status/scrape.ts";
@@ -69,6 +69,7 @@ export function createRuntime(options: RuntimeOptions): Runtime {
   const stores = openStores(config, connect(target, onError), tracing);
   const { keys, sealing } = stores;
   const statusRedis = connectForStatus(target, onError);
+  const provider = openProvider(config, log);
   const metrics = createMetrics(tracing.spanIds);
   const intakeClient = new IntakeClient({
     target,
@@ -95,7 +96,7 @@ export function createRuntime(options: RuntimeOptions): Runtime {
     intakeClient,
     trail: createTrail(stores, log, metrics),
     jobNotifier: new JobNotifier(subscriber, keys),
-    provider: openProvider(config, log),
+    provider,
     guards: new Guards(),
     tenant: new TenantOfToken(),
     statusRedis,
@@ -104,7 +105,7 @@ export function createRuntime(options: RuntimeOptions): Runtime {
     async close() {
       await mapping.close();
       await intakeClient.close();
-      await this.provider?.close();
+      await provider?.close();
       subscriber.disconnect();
       statusRedis.disconnect();
       await stores.close();

@@ -51,7 +51,7 @@ const groupsFor = (visitor: Visitor) =>
 async function actsIn({ auditActs }: Stores) {
   const acts = [];
   for (let act = await auditActs.next(); act !== undefined; act = await auditActs.next()) {
-    acts.push(act.line);
+    if (act.line["act"] !== "console.login") acts.push(act.line);
     await auditActs.written(act);
   }
   return acts;

@@ -36,7 +36,7 @@ test("an operator releases one and drops the others; each act is recorded", asyn
 
   const acts = [];
   for (let act = await auditActs.next(); act !== undefined; act = await auditActs.next()) {
-    acts.push(act.line);
+    if (act.line["act"] !== "console.login") acts.push(act.line);
     await auditActs.written(act);
   }
   const by = "operator via console at 127.0.0.1";

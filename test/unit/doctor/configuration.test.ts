@@ -30,3 +30,22 @@ it.skipIf(process.platform !== "linux")(
     expect(await dataFolder({ DATA_DIR: tmpdir() })).toMatchObject({ result: "ok" });
   },
 );
+
+it("says that sign-in alone opens the status to nobody", async () => {
+  const oidc = {
+    OIDC_ISSUER: "https://login.example",
+    OIDC_CLIENT_ID: "crmsync",
+    OIDC_CLIENT_SECRET: "x".repeat(24),
+    OIDC_LOOK: "staff",
+    CONSOLE_URL: "https://crmsync.example",
+  };
+  const access = async (variables: Record<string, string>) =>
+    (await checkConfiguration(readConfig(variables))).find(
+      ({ name }) => name === "status and metrics",
+    );
+  expect(await access(oidc)).toMatchObject({
+    result: "warn",
+    says: expect.stringContaining("401") as string,
+  });
+  expect(await access({ ...oidc, VIEWER_TOKEN: "x".repeat(24) })).toMatchObject({ result: "ok" });
+});
