@@ -28,6 +28,7 @@ export const IDLE: Readings = {
     remaining: 0,
     resetAt: 0,
     allReturnedAt: 0,
+    returns: [],
     stopped: undefined,
     until: undefined,
     pacing: "free",

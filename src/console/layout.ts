@@ -1,7 +1,7 @@
 /** The frame around each page of the console. */
 import { FORM_FIELD, formProof } from "./access.ts";
 import { may, type Person } from "../people/person.ts";
-import { html, type Html } from "./html.ts";
+import { html, type Html, type Value } from "./html.ts";
 import type { Session } from "./session.ts";
 
 export const BASE = "/console";
@@ -11,7 +11,7 @@ const TABS = {
   records: "Records",
   dead: "Dead letters",
   held: "Held",
-  bulk: "Bulk and reconcile",
+  bulk: "Imports",
   sources: "Sources",
   audit: "Audit",
 } as const;
@@ -21,14 +21,18 @@ export type Tab = keyof typeof TABS;
 export interface Page {
   readonly title: string;
   readonly tab?: Tab;
+  /** Stands for the title on the page itself. */
+  readonly heading?: Value;
   readonly main: Html;
+  /** What was searched for. */
+  readonly search?: string;
 }
 
 export const tabPath = (tab: Tab): string => (tab === "now" ? BASE : `${BASE}/${tab}`);
 
 /** @param session of a page that shows the navigation. */
 export const layout = (
-  { title, tab, main }: Page,
+  page: Page,
   frame: { readonly session?: Session; readonly version?: string; readonly prefix?: string } = {},
 ): Html =>
   html`<!doctype html>
@@ -37,26 +41,29 @@ export const layout = (
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
-        <title>${title} · crmsync</title>
+        <title>${page.title} · crmsync</title>
         <link rel="icon" href="data:," />
         <link rel="stylesheet" href="${BASE}/assets/console.css" />
         <script type="module" src="${BASE}/assets/console.js"></script>
       </head>
-      <body>
+      <body data-now="${Date.now()}">
         <a class="skip" href="#main">Skip to the content</a>
-        ${frame.session === undefined ? html`<header><p class="brand">crmsync</p></header>` : header(frame.session, tab)}
+        ${frame.session === undefined ? html`<header><p class="brand">crmsync</p></header>` : header(frame.session, page)}
         <main id="main" tabindex="-1">
-          <h1>${title}</h1>
-          ${main}
+          ${live("heading", html`<h1>${page.heading ?? page.title}</h1>`)}${page.main}
         </main>
         ${frame.session === undefined ? "" : footer(frame)}
       </body>
     </html> `;
 
-const header = (session: Session, current: Tab | undefined): Html =>
+/** On a phone, the button opens the list of pages: it needs no script. */
+const header = (session: Session, { search = "", tab: current }: Page): Html =>
   html`<header>
     <p class="brand">crmsync</p>
-    <nav aria-label="Pages">
+    <button type="button" class="menu" popovertarget="pages">
+      <span aria-hidden="true">☰</span> ${current === undefined ? "Pages" : TABS[current]}
+    </button>
+    <nav id="pages" popover aria-label="Pages">
       <ul>
         ${(Object.keys(TABS) as Tab[]).map(
           (tab) =>
@@ -68,6 +75,17 @@ const header = (session: Session, current: Tab | undefined): Html =>
         )}
       </ul>
     </nav>
+    <form action="${tabPath("records")}" class="find" role="search">
+      <input
+        type="search"
+        name="name"
+        value="${search}"
+        aria-label="Find a record by its crmCode or its name in the CRM"
+        placeholder="crmCode or contact/7"
+        required
+        maxlength="500"
+      />
+    </form>
     ${postForm(session, `${BASE}/logout`, html`<button>Log out</button>`)}
   </header>`;
 
@@ -94,5 +112,5 @@ export const postForm = (session: Session, path: string, content: Html): Html =>
   </form>`;
 
 /** A part that the script replaces by its newer state, but not while a person types in it. */
-export const live = (id: string, content: Html): Html =>
+export const live = (id: string, content: Value): Html =>
   html`<div id="${id}" data-live>${content}</div>`;

@@ -1,54 +1,65 @@
-/** The tab Now: what needs a person, what waits and until when, and the quota of the hour. */
+/** The tab Now: what needs a person, whether changes are fresh, what waits and until when, the quota of the hour. */
 import type { FastifyInstance } from "fastify";
-import { duration } from "../status/duration.ts";
+import { counted } from "../ops/counted.ts";
 import type { Finding } from "../status/finding.ts";
-import { requestsFor } from "../status/backlog.ts";
-import { sentAt } from "../status/stops.ts";
-import { knownText } from "../status/status-text.ts";
 import type { Readings } from "../status/readings.ts";
 import { areProcessesUnknownIn, statusOf, type Status } from "../status/status.ts";
-import { LANES, type Lane } from "../event/lane.ts";
-import { html, type Html } from "./html.ts";
+import { waitingIn } from "../status/status-text.ts";
+import { barFigure, columnsFigure } from "./figures.ts";
+import { html, type Html, type Value } from "./html.ts";
 import { live, tabPath } from "./layout.ts";
-import { moment, momentOf } from "./moment.ts";
+import { ago, moment } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { remedyView } from "./remedies.ts";
-import { quotaFigure } from "./quota-figure.ts";
 import { sendPage } from "./send-page.ts";
-import { table, type Column } from "./table.ts";
+import { table } from "./table.ts";
+import { inOurWords, told } from "./words.ts";
 
 export function serveNow(app: FastifyInstance, ports: ConsolePorts): void {
+  const { config } = ports.stores;
   app.get(tabPath("now"), async (request, reply) => {
     const readings = await ports.readings();
-    const status = statusOf(readings, ports.stores.config, ports.version);
+    const status = statusOf(readings, config, ports.version);
     const main = html`${live("findings", findings(status))}
     ${live(
-      "backlog",
-      html`<h2>What waits</h2>
-        ${backlog(readings, status)}`,
+      "cards",
+      html`<div class="cards">
+        ${card("Freshness", freshness(readings, config.QUOTA_HOUR_MS))}
+        ${card("What waits", backlog(status))} ${card("Quota of the hour", quota(readings))}
+        ${card("The last hour", lastHour(status))}
+      </div>`,
     )}
-    ${live(
-      "quota",
-      html`<h2>The quota of the hour</h2>
-        ${quotaFigure(readings, ports.stores.config.QUOTA_HOUR_MS)}`,
-    )}
-    ${live(
-      "service",
-      html`<h2>The service</h2>
-        ${service(status)}`,
-    )}
-    ${live(
-      "hour",
-      html`<h2>The last hour</h2>
-        ${lastHour(status)}`,
-    )}
-    ${live(
-      "processes",
-      html`<h2>Processes</h2>
-        ${processes(status)}`,
-    )}`;
-    return sendPage(request, reply, ports, { title: "Now", tab: "now", main });
+    ${live("rest", more(status))}`;
+    const heading = stateText(status);
+    return sendPage(request, reply, ports, { title: "Now", heading, tab: "now", main });
   });
+}
+
+/** The state in one sentence. */
+function stateText(status: Status): Value {
+  const { at, backlog, bulk, deadLetters, findings, terminations } = status;
+  const waiting = waitingIn(backlog);
+  const changes = counted(waiting, "change");
+  const waits = `${changes} ${waiting === 1 ? "waits" : "wait"}`;
+  // A stop may have no reason of its own, such as a role that no process has.
+  if (findings.some(({ severity }) => severity === "stopped")) {
+    return `Nothing is sent now; ${waiting === 0 ? "no change waits" : waits}`;
+  }
+  if (waiting === 0) {
+    const others = [
+      ...(terminations.held > 0 ? [`${terminations.held} held`] : []),
+      ...(deadLetters.total > 0 ? [`${deadLetters.total} rejected`] : []),
+    ];
+    return `All changes are on the service${others.length === 0 ? "" : `, except ${others.join(" and ")}`}`;
+  }
+  const { drainedAt } = backlog;
+  if (drainedAt === null) {
+    return `${waits}${bulk.paused !== null && bulk.waiting > 0 ? "; imports are paused" : "; their end is not known now"}`;
+  }
+  const end = Date.parse(drainedAt);
+  return end - Date.parse(at) < 2000
+    ? `${changes} ${waiting === 1 ? "is" : "are"} being sent`
+    : html`${waits}, sent by ${moment(end)}`;
 }
 
 const SEVERITIES: Readonly<Record<Finding["severity"], string>> = {
@@ -57,141 +68,178 @@ const SEVERITIES: Readonly<Record<Finding["severity"], string>> = {
   warning: "Warning",
 };
 
-function findings({ findings }: Status): Html {
-  if (findings.length === 0) {
-    return html`<p class="notice good">Nothing needs attention.</p>`;
-  }
-  return html`<h2>${findings.length === 1 ? "1 finding" : `${findings.length} findings`}</h2>
-    <ul class="findings">
-      ${findings.map(
-        ({ severity, says, runbook }) =>
-          html`<li class="${severity === "warning" ? "warning" : "bad"}">
-            <strong>${SEVERITIES[severity]}</strong> ${says} ${remedyView(runbook)}
-          </li>`,
-      )}
-    </ul>`;
-}
-
-function backlog(readings: Readings, status: Status): Html {
-  const { inbox, toFetch, retrying } = status.backlog;
-  const { held } = status.terminations;
-  return html`${table({
-      caption: "Changes that are not on the service yet",
-      rows: LANES,
-      columns: laneColumns(readings, status),
+function findings({ findings }: Status): Html | string {
+  if (findings.length === 0) return "";
+  // Several findings may be of one section; the first keeps its id when others come.
+  const seen: Record<string, number> = {};
+  return html`<ul class="findings" aria-label="What needs attention">
+    ${findings.map(({ severity, says, runbook }) => {
+      const nth = (seen[runbook] = (seen[runbook] ?? 0) + 1);
+      const [, first = says, rest = ""] = /^(.+?[.])\s+([A-Z][^]*)$/.exec(inOurWords(says)) ?? [];
+      return html`<li class="${severity === "warning" ? "warning" : "bad"}">
+        ${remedyView(runbook, `do-${runbook.split("#")[1] ?? ""}-${nth}`, {
+          says: html`<strong>${SEVERITIES[severity]}</strong>
+            <span class="says">${told(first)}</span>`,
+          rest: rest === "" ? "" : told(rest),
+        })}
+      </li>`;
     })}
-    <dl>
-      <dt>Events in the inbox</dt>
-      <dd>${inbox}</dd>
-      <dt>Records to fetch from the CRM</dt>
-      <dd>${toFetch}</dd>
-      <dt>Records that wait for a retry</dt>
-      <dd>${retrying}</dd>
-      <dt>Changes held for a person</dt>
-      <dd>${held === 0 ? "0" : html`<a href="${tabPath("held")}">${held}</a>`}</dd>
-      <dt>Dead letters</dt>
-      <dd>
-        ${status.deadLetters.total === 0 ? "0" : html`<a href="${tabPath("dead")}">${status.deadLetters.total}</a>`}
-      </dd>
-    </dl>`;
+  </ul>`;
 }
 
-function laneColumns(readings: Readings, status: Status): Column<Lane>[] {
-  return [
-    { heading: "Lane", cell: (lane) => lane },
-    { heading: "Records", isNumber: true, cell: (lane) => status.backlog[lane].records },
-    {
-      heading: "Oldest change",
-      cell(lane) {
-        const oldest = readings.oldest[lane];
-        const ago = duration(status.backlog[lane].oldestAgeSeconds * 1000);
-        return oldest === undefined ? "none" : html`${moment(oldest)}, ${ago} ago`;
-      },
-    },
-    {
-      heading: "All sent at",
-      cell: (lane) =>
-        status.backlog[lane].records === 0
-          ? "–"
-          : moment(laneEnd(readings, status, lane), "not known while it is stopped"),
-    },
-  ];
-}
+const card = (title: string, content: Html): Html =>
+  html`<section class="card">
+    <h2>${title}</h2>
+    ${content}
+  </section>`;
 
-/** Live changes are sent before bulk work. */
-const laneEnd = (readings: Readings, { bulk }: Status, lane: Lane): number | undefined => {
-  if (lane === "live") return sentAt(readings, { ...requestsFor(readings), bulk: 0 }, ["live"]);
-  return bulk.endsAt === null ? undefined : Date.parse(bulk.endsAt);
-};
+const figure = (content: Value, tone = ""): Html => html`<p class="figure ${tone}">${content}</p>`;
 
-const WARMTH: Readonly<Record<string, string>> = {
-  new: "not listed yet",
-  running: "is being listed",
-  done: "warm",
-  cold: "cold: a change may cost a second request",
-};
+/** Changes that ended with a write at the service. */
+const sumOfWritten = ({ created = 0, updated = 0 }: Readonly<Record<string, number>>): number =>
+  created + updated;
 
-function service(status: Status): Html {
-  const { denial, findings, ledger, sendingStopped, terminations, token } = status;
-  const { inLast24Hours, limit } = terminations;
-  const reasons = sendingStopped.map((reason) => reason.replaceAll("_", " ")).join(", ");
-  // A stop may have no reason of its own, such as a role that no process has.
-  const isStopped = findings.some(({ severity }) => severity === "stopped");
-  const stops = reasons === "" && isStopped ? "see above" : reasons;
-  return html`<dl>
-    <dt>Sending</dt>
-    <dd>
-      ${stops === "" ? html`<span class="good">open</span>` : html`<span class="bad">stopped: ${stops}</span>`}
-    </dd>
-    <dt>Access</dt>
-    <dd>
-      ${
-        denial.since === null
-          ? html`<span class="good">granted</span>`
-          : html`<span class="bad">${denial.state.replaceAll("_", " ")}</span> since
-              ${momentOf(denial.since)}; next probe ${momentOf(denial.nextProbeAt)}`
-      }
-    </dd>
-    <dt>Token</dt>
-    <dd>
-      ${token.ageDays === null ? "its date of issue is not set" : `${token.ageDays} days old`}
-    </dd>
-    <dt>Terminations in 24 hours</dt>
-    <dd>${inLast24Hours}${limit === null ? ", unlimited" : ` of ${limit}`}</dd>
-    <dt>Ledger</dt>
-    <dd>${WARMTH[ledger.state] ?? ledger.state}, ${knownText(ledger)}</dd>
-  </dl>`;
-}
-
-function lastHour({ outcomesOfLastHour }: Status): Html {
-  const rows = Object.entries(outcomesOfLastHour).filter(([, count]) => count > 0);
-  if (rows.length === 0) return html`<p>No change has ended in the last hour.</p>`;
-  return table({
-    caption: "How changes ended",
-    isNarrow: true,
-    rows,
-    columns: [
-      { heading: "Outcome", cell: ([outcome]) => outcome.replaceAll("_", " ") },
-      { heading: "Changes", isNumber: true, cell: ([, count]) => count },
-    ],
-  });
-}
-
-function processes(status: Status): Html {
-  const { processes } = status;
-  if (processes.length === 0) {
-    return areProcessesUnknownIn(status)
-      ? html`<p>Not known while Redis rejects writes: no process can send its heartbeat.</p>`
-      : html`<p class="bad">No process is running.</p>`;
+function freshness({ minutes, now, oldest, sources }: Readings, hourMs: number): Html {
+  const written = Array.from({ length: 60 }, () => 0);
+  for (const { since, counts } of minutes) {
+    const slot = 59 - Math.floor((now - since) / (hourMs / 60));
+    if (slot in written) written[slot] = (written[slot] ?? 0) + sumOfWritten(counts);
   }
-  return table({
-    caption: "Processes that send heartbeats",
-    rows: processes,
-    columns: [
-      { heading: "Process", cell: ({ id }) => html`<code>${id}</code>` },
-      { heading: "Roles", cell: ({ roles }) => roles.join(", ") },
-      { heading: "Version", cell: ({ version }) => version },
-      { heading: "Running since", cell: ({ startedAt }) => momentOf(startedAt) },
-    ],
-  });
+  const last = Math.max(...Object.values(sources));
+  return html`${oldest.live === undefined ? figure("Live changes are up to date", "good") : figure(html`The oldest live change came ${ago(oldest.live)}`)}
+    ${columnsFigure(written, "written", `Changes written in each sixtieth of the last hour, at most ${Math.max(...written)}`)}
+    <p class="dim">
+      Changes written in the last
+      hour.${Number.isFinite(last) && html` The last event came ${ago(last)}.`}
+    </p>`;
+}
+
+function backlog({ backlog, bulk, deadLetters, outcomesOfLastHour, terminations }: Status): Html {
+  const { drainedAt, inbox, live, retrying, toFetch } = backlog;
+  const waiting = waitingIn(backlog);
+  const sent = sumOfWritten(outcomesOfLastHour);
+  const parts = [
+    [sent, "written"],
+    [live.records + inbox + toFetch, "spent"],
+    [bulk.waiting, "imports"],
+  ] as const;
+  const words = [
+    ...(live.records > 0 ? [`${live.records} live`] : []),
+    ...(bulk.waiting > 0 ? [`${bulk.waiting} of imports`] : []),
+    ...(inbox > 0 ? [`${inbox} just arrived`] : []),
+    ...(toFetch > 0 ? [`${toFetch} to fetch from the CRM`] : []),
+    ...(retrying > 0 ? [`${retrying} to be tried again`] : []),
+  ];
+  return html`${figure(waiting === 0 ? "Nothing" : counted(waiting, "change"))}
+  ${
+    waiting > 0 &&
+    html`${barFigure(parts, sent + waiting, `${waiting} wait, ${sent} were written in the last hour`)}
+      <p class="dim">
+        ${words.join(", ")}; ${sent} were written in the last hour.
+        ${drainedAt === null ? "Their end is not known now." : html`All are sent by ${moment(Date.parse(drainedAt))}.`}
+      </p>`
+  }
+  ${
+    terminations.held + deadLetters.total > 0 &&
+    html`<p class="dim">
+      For a person: <a href="${tabPath("held")}">${terminations.held} held</a>,
+      <a href="${tabPath("dead")}">${counted(deadLetters.total, "dead letter")}</a>.
+    </p>`
+  }`;
+}
+
+function quota({ quota }: Readings): Html {
+  const { allReturnedAt, limit, pacing, remaining, resetAt, returns, until } = quota;
+  const spent = Math.max(0, limit - remaining);
+  return html`${figure(`${remaining} of ${limit} requests left`)}
+    ${barFigure([[spent, "spent"]], limit, `${spent} of ${limit} requests are spent`)}
+    ${columnsFigure(returns, "spent", "Requests of each part of the last hour")}
+    <p class="dim">
+      ${spent === 0 ? "None is spent." : html`${spent} spent: the first returns ${ago(resetAt)}, all by ${moment(allReturnedAt)}. Above: when they were spent.`}
+      ${pacing === "steady" && "Requests are spread evenly over the hour."}
+      ${until !== undefined && html`<strong>Stopped until ${moment(until)}.</strong>`}
+    </p>`;
+}
+
+const ENDED: Readonly<Record<string, string>> = {
+  nothing_to_terminate: "had nothing to terminate",
+  coalesced: "replaced by a newer change before it was sent",
+  superseded: "older than what is known",
+  duplicate: "sent twice",
+  ignored: "ignored by the mapping",
+};
+
+/** Most fields that are named. */
+const MOST_FIELDS = 3;
+
+function lastHour({ leftOut, outcomesOfLastHour }: Status): Html {
+  const { created = 0, updated = 0, ...others } = outcomesOfLastHour;
+  const rest = Object.entries(others).filter(([, count]) => count > 0);
+  const fields = Object.entries(leftOut);
+  const named = fields.slice(0, MOST_FIELDS).map(([field, count]) => `${field} ${count}`);
+  const values = Object.values(leftOut).reduce((sum, count) => sum + count, 0);
+  const written = [
+    ...(created > 0 ? [`${created} created`] : []),
+    ...(updated > 0 ? [`${updated} updated`] : []),
+  ];
+  return html`${figure(written.join(", ") || "Nothing was written")}
+    ${rest.length > 0 && html`<p>${rest.map(([name, count]) => `${count} ${ENDED[name] ?? name}`).join(", ")}.</p>`}
+    <p class="${values > 0 ? "warning" : "dim"}">
+      ${values === 0 ? "No value was left out." : `${counted(values, "value was", "values were")} left out, because the mapping could not use them: ${named.join(", ")}${fields.length > named.length ? ", …" : ""}.`}
+    </p>`;
+}
+
+const KNOWN: Readonly<Record<string, string>> = {
+  new: "not read yet",
+  running: "is being read",
+  done: "known",
+  cold: "could not be read: a change may cost a second request",
+};
+
+function more(status: Status): Html {
+  const { denial, ledger, processes, sendingStopped, terminations, token } = status;
+  const { inLast24Hours, limit } = terminations;
+  return html`<details id="more" class="more">
+    <summary>More about the service and the processes</summary>
+    <dl>
+      ${
+        sendingStopped.length > 0 &&
+        html`<dt>Sending is stopped</dt>
+          <dd class="bad">
+            ${sendingStopped.map((reason) => reason.replaceAll("_", " ")).join(", ")}
+          </dd>`
+      }
+      <dt>Access</dt>
+      <dd>
+        ${denial.since === null ? "granted" : html`<span class="bad">denied</span> since ${ago(denial.since)}; next try ${ago(denial.nextProbeAt)}`}
+      </dd>
+      <dt>Token</dt>
+      <dd>
+        ${token.ageDays === null ? "its date of issue is not set" : `${token.ageDays} days old`}
+      </dd>
+      <dt>Terminations in 24 hours</dt>
+      <dd>${inLast24Hours}${limit === null ? ", unlimited" : ` of ${limit}`}</dd>
+      <dt>What the service has</dt>
+      <dd>${KNOWN[ledger.state] ?? ledger.state}: ${counted(ledger.rows, "record")}</dd>
+    </dl>
+    ${
+      processes.length > 0
+        ? table({
+            caption: "Processes that run",
+            rows: processes,
+            columns: [
+              { heading: "Process", cell: ({ id }) => html`<code>${id}</code>` },
+              { heading: "Roles", cell: ({ roles }) => roles.join(", ") },
+              { heading: "Version", cell: ({ version }) => version },
+              { heading: "Started", cell: ({ startedAt }) => ago(startedAt) },
+            ],
+          })
+        : areProcessesUnknownIn(status)
+          ? html`<p>
+              Which processes run is not known while Redis rejects writes: no process can send its
+              heartbeat.
+            </p>`
+          : html`<p class="bad">No process is running.</p>`
+    }
+  </details>`;
 }

@@ -1,23 +1,98 @@
-/** What docs/runbook.md says to look at and to do about a finding. */
+/** What a person does about a finding: where in the console, and what docs/runbook.md says of it. */
 import { existsSync, readFileSync } from "node:fs";
+import type { FastifyInstance } from "fastify";
+import { Refusal } from "../http/refusal.ts";
 import { ROOT } from "../ops/version.ts";
-import { html, type Html } from "./html.ts";
+import { html, pathTo, type Html, type Value } from "./html.ts";
+import { BASE, tabPath, type Tab } from "./layout.ts";
+import type { ConsolePorts } from "./ports.ts";
+import { queryOf, sendPage } from "./send-page.ts";
 
-interface Remedy {
-  readonly look: string | undefined;
-  readonly act: string | undefined;
+const PATH = `${BASE}/runbook`;
+
+const LOOK: Readonly<Partial<Record<Tab, string>>> = {
+  held: "Look at held changes",
+  dead: "See dead letters",
+  bulk: "See imports and comparisons",
+  sources: "See sources",
+  records: "See what waits longest",
+};
+
+/** Section of the runbook → the tab that shows what it is about, or does what it says. */
+export const TAB_OF: Readonly<Record<string, Tab>> = {
+  crmsyncheldterminations: "held",
+  crmsyncfieldsemptied: "held",
+  crmsyncdeadletters: "dead",
+  crmsyncdeadlettersexpiring: "dead",
+  crmsyncchangesrejected: "dead",
+  "a-value-list-has-lost-values": "dead",
+  "a-mapping-was-wrong": "dead",
+  crmsyncbulkpaused: "bulk",
+  "a-plan-was-interrupted": "bulk",
+  crmsyncreconcilefailed: "bulk",
+  crmsyncreconcileblocked: "bulk",
+  crmsyncreconcileoverdue: "bulk",
+  crmsyncdrift: "bulk",
+  crmsyncsourcesilent: "sources",
+  crmsyncsendererrors: "sources",
+  crmsyncsourceclockahead: "sources",
+  crmsyncchangeslost: "sources",
+  crmsyncpulloverdue: "sources",
+  "webhooks-get-lost": "sources",
+  crmsyncchangestuck: "records",
+};
+
+let sections: ReadonlyMap<string, Section> | undefined;
+
+interface Section {
+  readonly title: string;
+  readonly text: string;
 }
 
-let sections: ReadonlyMap<string, Remedy> | undefined;
-
-/** @param runbook as a finding names it: `docs/runbook.md#section`. */
-export function remedyView(runbook: string): Html {
-  sections ??= readSections(runbookText());
-  const { look, act } = sections.get(runbook.split("#")[1] ?? "") ?? {};
-  return html`${look !== undefined && html`<p class="remedy"><strong>Look.</strong> ${inline(look)}</p>`}
-    ${act !== undefined && html`<p class="remedy"><strong>Do.</strong> ${inline(act)}</p>`}
-    <p class="remedy"><code>${runbook}</code></p>`;
+/** A finding: its sentence, the way to where a person decides, and all else folded. */
+export function remedyView(
+  runbook: string,
+  id: string,
+  { rest, says }: { readonly says: Html; readonly rest: Value },
+): Html {
+  const tab = TAB_OF[nameIn(runbook)];
+  return html`<div class="finding">
+      <p>${says}</p>
+      ${tab !== undefined && html`<a class="button" href="${tabPath(tab)}">${LOOK[tab]}</a>`}
+    </div>
+    ${runbookView(runbook, id, rest)}`;
 }
+
+/**
+ * A section of the runbook, folded.
+ * @param runbook as a finding names it: `docs/runbook.md#section`.
+ * @param id of the part, on this page.
+ */
+export function runbookView(runbook: string, id: string, before: Value = ""): Html {
+  const section = sectionOf(nameIn(runbook));
+  return html`<details id="${id}">
+    <summary>What it means, and what to do</summary>
+    <div>
+      ${before !== "" && html`<p>${before}</p>`}
+      ${section === undefined ? html`<p><code>${runbook}</code></p>` : blocks(section.text)}
+    </div>
+  </details>`;
+}
+
+const nameIn = (runbook: string): string => runbook.split("#")[1] ?? "";
+
+/** Sections lead to others. */
+export function serveRunbook(app: FastifyInstance, ports: ConsolePorts): void {
+  app.get(PATH, async (request, reply) => {
+    const section = sectionOf(queryOf(request)["section"] ?? "");
+    if (section === undefined) throw new Refusal(404, "The runbook has no such section.");
+    const title = section.title.replace(/^Crmsync(?=[A-Z])/, "");
+    return sendPage(request, reply, ports, { title, main: html`${blocks(section.text)}` });
+  });
+}
+
+const sectionOf = (name: string): Section | undefined =>
+  (sections ??= readSections(runbookText())).get(name);
 
 /** A page without remedies is better than none. */
 function runbookText(): string {
@@ -25,8 +100,8 @@ function runbookText(): string {
   return existsSync(file) ? readFileSync(file, "utf8") : "";
 }
 
-/** Section, as links name it → its two paragraphs. */
-export function readSections(markdown: string): ReadonlyMap<string, Remedy> {
+/** Sections by the name that links use. */
+export function readSections(markdown: string): ReadonlyMap<string, Section> {
   const parts = markdown.split(/^### /m).slice(1);
   return new Map(
     parts.map((part) => {
@@ -35,26 +110,76 @@ export function readSections(markdown: string): ReadonlyMap<string, Remedy> {
         .toLowerCase()
         .replaceAll(/[^\w -]/g, "")
         .replaceAll(" ", "-");
-      return [name, { look: paragraph(part, "Look"), act: paragraph(part, "Do") }];
+      const [text = ""] = part.slice(title.length).split(/^## /m, 1);
+      return [name, { title, text: text.trim() }];
     }),
   );
 }
 
-/** What stands behind a bold word, up to the next one or the end of its paragraph or list. */
-function paragraph(part: string, word: string): string | undefined {
-  const [, text] = new RegExp(`\\*\\*${word}\\.\\*\\*([^]*)`).exec(part) ?? [];
-  const [own] = text?.split(/\*\*[A-Z]\w+\.\*\*|\n\n(?!- |\d+\. )/, 1) ?? [];
-  return own
-    ?.trim()
-    .replaceAll(/\s*\n- /g, " • ")
-    .replaceAll(/\s+/g, " ");
+/** A fence of code, an item of a list, or a paragraph; a bold word at the start of a line begins one, too. */
+const BLOCK = /^```\w*\n([^]*?)\n```$|^(- |\d+\. )([^]*)$/;
+const BETWEEN = /\n\n+|\n(?=\*\*[A-Z]|- |\d+\. )/;
+
+/** The Markdown that the runbook uses. */
+export function blocks(text: string): Html[] {
+  const shown: Html[] = [];
+  let items: Html[] = [];
+  let mark = "";
+  const endList = () => {
+    if (items.length > 0)
+      shown.push(
+        mark === "- "
+          ? html`<ul>
+              ${items}
+            </ul>`
+          : html`<ol>
+              ${items}
+            </ol>`,
+      );
+    items = [];
+  };
+  for (const block of text.split(BETWEEN)) {
+    const [, code, bullet, item = ""] = BLOCK.exec(block.trim()) ?? [];
+    if (bullet !== undefined) {
+      if ((bullet === "- ") !== (mark === "- ")) endList();
+      mark = bullet;
+      items.push(html`<li>${inline(item)}</li>`);
+      continue;
+    }
+    endList();
+    if (code !== undefined) shown.push(html`<pre tabindex="0">${lines(code)}</pre>`);
+    else if (block.trim() !== "") shown.push(html`<p>${inline(block.trim())}</p>`);
+  }
+  endList();
+  return shown;
 }
 
-/** Code, links and emphasis of Markdown; a link and what is emphasised show their text. */
-const inline = (text: string): Html[] =>
-  text
-    .replaceAll(/\[([^\]]+)\]\([^)]*\)/g, "$1")
-    .split("`")
-    .map((piece, n) =>
-      n % 2 === 0 ? html`${piece.replaceAll(/\*([^*]+)\*/g, "$1")}` : html`<code>${piece}</code>`,
-    );
+/** Line breaks are shown, not escaped. */
+export const lines = (text: string): Html[] =>
+  text.split("\n").map((line, n) => html`${n > 0 && html`<br />`}${line}`);
+
+const MARKS = /`([^`]+)`|\*\*([^*]+)\*\*|\*([^*]+)\*|\[((?:[^\]`]|`[^`]*`)+)\]\(([^)\s]+)\)/g;
+
+function inline(text: string): Html[] {
+  const shown: Html[] = [];
+  let from = 0;
+  for (const { 0: all, 1: code, 2: strong, 3: em, 4: label, 5: to = "", index } of text.matchAll(
+    MARKS,
+  )) {
+    shown.push(html`${text.slice(from, index).replaceAll(/\s+/g, " ")}`);
+    from = index + all.length;
+    if (code !== undefined) shown.push(html`<code>${code.replaceAll(/\s+/g, " ")}</code>`);
+    else if (strong !== undefined) shown.push(html`<strong>${strong}</strong>`);
+    else if (em !== undefined) shown.push(html`<em>${em}</em>`);
+    else if (label !== undefined) shown.push(linkTo(to, inline(label)));
+  }
+  return [...shown, html`${text.slice(from).replaceAll(/\s+/g, " ")}`];
+}
+
+/** Other documents are not served: of a link to one, the text is left. */
+function linkTo(to: string, label: readonly Html[]): Html {
+  if (to.startsWith("#")) {
+    return html`<a href="${pathTo(PATH, { section: to.slice(1) })}">${label}</a>`;
+  }
+  return to.startsWith("https://") ? html`<a href="${to}">${label}</a>` : html`${label}`;
+}

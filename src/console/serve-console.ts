@@ -17,6 +17,7 @@ import { serveNow } from "./now.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { serveRecordsTab } from "./records.ts";
 import { serveSignIn } from "./sign-in.ts";
+import { serveRunbook } from "./remedies.ts";
 import { serveSources } from "./sources.ts";
 
 const CONTENT_SECURITY_POLICY = [
@@ -64,6 +65,7 @@ export function serveConsole(app: FastifyInstance, ports: ConsolePorts): void {
         serveBulk,
         serveSources,
         serveAudit,
+        serveRunbook,
       ])
         serve(closed, ports);
       closed.get(`${BASE}/*`, async () => {

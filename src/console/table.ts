@@ -10,18 +10,21 @@ export interface Column<Row> {
 }
 
 interface Table<Row> {
-  readonly caption: Value;
+  /** Left out where a heading says it. */
+  readonly caption?: Value;
   readonly rows: readonly Row[];
   /** The first one names the row. */
   readonly columns: readonly Column<Row>[];
-  readonly isNarrow?: true;
 }
 
-export const table = <Row>({ caption, columns, isNarrow, rows }: Table<Row>): Html =>
-  html`<table${isNarrow && html` class="narrow"`}>
-    <caption>
-      ${caption}
-    </caption>
+export const table = <Row>({ caption, columns, rows }: Table<Row>): Html =>
+  html`<table>
+    ${
+      caption !== undefined &&
+      html`<caption>
+        ${caption}
+      </caption>`
+    }
     <thead>
       <tr>
         ${columns.map(headOf)}

@@ -11,6 +11,8 @@ export interface QuotaState {
   readonly resetAt: number;
   /** When all spent requests of the hour will have returned. */
   readonly allReturnedAt: number;
+  /** Requests of the hour that return in each part of the next one: so many were spent in that part of the last one. */
+  readonly returns: readonly number[];
   readonly stopped: "throttled" | undefined;
   /** Until when no process sends; undefined when not stopped. */
   readonly until: number | undefined;
@@ -33,6 +35,7 @@ export function stateOf(snapshot: QuotaSnapshot, limits: ForecastLimits): QuotaS
     allReturnedAt: snapshot.allReturnedAt,
     pacing,
     hasSent: snapshot.taken > 0,
+    returns: snapshot.returns,
     stopped: stopped ? "throttled" : undefined,
     until: stopped ? stopUntil : undefined,
     drainedAt: (waiting) => startsAt + drainsInMs(waiting, snapshot, limits, pacing === "steady"),

@@ -170,7 +170,7 @@ function denialText({ denial, token }: Status): string {
 }
 
 /** A listing counts from 0, whatever the ledger knows already. */
-export function knownText({ relations, rows, state }: Status["ledger"]): string {
+function knownText({ relations, rows, state }: Status["ledger"]): string {
   const known = `${counted(rows, "record")} known`;
   return state === "done" ? known : `${counted(relations, "relation")} listed, ${known}`;
 }

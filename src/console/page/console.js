@@ -11,18 +11,39 @@ const CLOCK = /** @type {const} */ ({
   second: "2-digit",
   hourCycle: "h23",
 });
-const DAY = /** @type {const} */ ({ month: "short", day: "numeric" });
+const DAY = /** @type {const} */ ({ month: "short", day: "numeric", year: "numeric" });
+
+const RELATIVE = new Intl.RelativeTimeFormat("en");
+const UNITS = /** @type {const} */ ([
+  ["day", 86_400_000],
+  ["hour", 3_600_000],
+  ["minute", 60_000],
+  ["second", 1000],
+]);
+
+/** How far the reader's clock is ahead of the server's, which told the times. */
+const aheadMs = Date.now() - Number(document.body.dataset["now"] ?? Date.now());
+
+/** As `relative` in moment.ts. @param {number} ms */
+function relative(ms) {
+  const [unit, size] = UNITS.find((one) => Math.abs(ms) >= one[1]) ?? UNITS[3];
+  return Math.abs(ms) < 5000 ? "just now" : RELATIVE.format(Math.trunc(ms / size), unit);
+}
 
 /** @param {ParentNode} root */
 function showLocalTimes(root) {
+  const now = new Date();
   for (const time of root.querySelectorAll("time")) {
     const date = new Date(time.dateTime);
     if (Number.isNaN(date.getTime())) continue;
-    const isToday = date.toDateString() === new Date().toDateString();
-    const isThisYear = date.getFullYear() === new Date().getFullYear();
-    const day = isThisYear ? DAY : /** @type {const} */ ({ ...DAY, year: "numeric" });
-    time.textContent = date.toLocaleString([], isToday ? CLOCK : { ...day, ...CLOCK });
-    time.title = time.dateTime;
+    const exact = date.toLocaleString("en-GB", { ...DAY, ...CLOCK, timeZoneName: "short" });
+    const isToday = date.toDateString() === now.toDateString();
+    const text =
+      time.dataset["ago"] !== undefined
+        ? relative(date.getTime() + aheadMs - now.getTime())
+        : date.toLocaleString("en-GB", isToday ? CLOCK : { ...DAY, ...CLOCK });
+    if (time.textContent !== text) time.textContent = text;
+    if (time.title !== exact) time.title = exact;
   }
 }
 
@@ -111,6 +132,7 @@ function forgetNotice() {
 
 forgetNotice();
 showLocalTimes(document);
+setInterval(() => showLocalTimes(document), EVERY_MS);
 if (document.querySelector("[data-live]") !== null) {
   report("This page updates itself.");
   void keepFresh();
