@@ -13,7 +13,7 @@ import { actorOf, requireOperator, sessionOf } from "./access.ts";
 import { may } from "../people/person.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { live, postForm, tabPath } from "./layout.ts";
-import { moment } from "./moment.ts";
+import { ago } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { pageNumberOf, pager, queryOf, ROWS, sendBack, sendPage } from "./send-page.ts";
 import type { Session } from "./session.ts";
@@ -28,10 +28,12 @@ const CONFIRM = `${PATH}/confirm`;
 const ACTS = {
   release: {
     verb: "Release",
+    style: "",
     does: "Each change is sent: its relation is terminated, or loses the fields that are named. That does not count towards the limit, and is not held again.",
   },
   drop: {
     verb: "Drop",
+    style: " drop",
     does: "Each change is deleted for good, with fields that were to be sent along. Its relation stays as the service has it.",
   },
 } as const;
@@ -54,11 +56,18 @@ export function serveHeld(app: FastifyInstance, ports: ConsolePorts): void {
     const main = live(
       "held",
       total === 0
-        ? html`<p class="good">No change is held.</p>`
-        : html`${explanation(ports, total)}${allActs(sessionOf(request), total, newest)}
+        ? html`<p class="dim">
+            Terminations and emptied fields beyond their limits wait here until a person releases or
+            drops them.
+          </p>`
+        : html`${explanation}${allActs(sessionOf(request), total, newest)}${whyHeld(ports)}
           ${heldTable(rows, sessionOf(request))}${pager(PATH, {}, number, Math.ceil(total / ROWS))}`,
     );
-    return sendPage(request, reply, ports, { title: "Held changes", tab: "held", main });
+    const heading =
+      total === 0
+        ? "No change is held"
+        : `${countOf(total)} ${total === 1 ? "waits" : "wait"} for a person`;
+    return sendPage(request, reply, ports, { title: "Held changes", heading, tab: "held", main });
   });
   app.get(CONFIRM, { onRequest: requireOperator }, async (request, reply) => {
     const choice = choiceOf(request);
@@ -116,14 +125,21 @@ function choiceOf(request: FastifyRequest): Choice {
   return { act, code, at: Number(at) };
 }
 
-const explanation = ({ stores }: ConsolePorts, total: number): Html =>
-  html`<p>
-    ${countOf(total)}: terminations beyond TERMINATE_LIMIT
-    (${limitNow(stores.terminationGuard.limit)}) or of a record that did not write the relation, and
-    updates that empty a field of many relations (EMPTY_LIMIT). A broken export, a wrong mapping, a
-    deleted duplicate or a right that the CRM's user has lost does that too. Release them if the CRM
-    is right; drop them if it is not.
-  </p>`;
+const explanation = html`<p>
+  Release them if the CRM is right, and they are sent. Drop them if it is not, and the service keeps
+  what it has. All other changes go on.
+</p>`;
+
+const whyHeld = ({ stores }: ConsolePorts): Html =>
+  html`<details id="why">
+    <summary>Why changes are held</summary>
+    <p>
+      Held are terminations beyond TERMINATE_LIMIT (${limitNow(stores.terminationGuard.limit)}) or
+      of a record that did not write the relation, and updates that empty a field of many relations
+      (EMPTY_LIMIT). A broken export, a wrong mapping, a deleted duplicate or a right that the CRM's
+      user has lost does that, too.
+    </p>
+  </details>`;
 
 function allActs({ person }: Session, total: number, newest: number): Html | string {
   if (!may(person, "act")) return "";
@@ -132,7 +148,10 @@ function allActs({ person }: Session, total: number, newest: number): Html | str
   return html`<p class="acts">
     ${(Object.keys(ACTS) as ActName[]).map(
       (act) =>
-        html`<a id="${act}-all" class="button" href="${pathTo(CONFIRM, { act, at: newest })}"
+        html`<a
+          id="${act}-all"
+          class="button${ACTS[act].style}"
+          href="${pathTo(CONFIRM, { act, at: newest })}"
           >${ACTS[act].verb} ${which}…</a
         >`,
     )}
@@ -144,18 +163,23 @@ const heldTable = (rows: readonly HeldTermination[], { person }: Session): Html 
     caption: "Oldest first",
     rows,
     columns: [
-      { heading: "crmCode", cell: ({ crmCode }) => html`<code>${crmCode}</code>` },
       {
-        heading: "Record",
+        heading: "crmCode",
+        cell: ({ crmCode }) =>
+          html`<a href="${pathTo(tabPath("records"), { name: crmCode })}"
+            ><code>${crmCode}</code></a
+          >`,
+      },
+      {
+        heading: "What",
         cell(one) {
-          const { type, subject } = originOf(one);
-          return html`${type} ${subject}`;
+          const { source, subject, type } = originOf(one);
+          return html`${type?.replace("crm.record.", "")} ${subject}
+            <span class="dim">from ${source}, ${ago(one.time)}</span>`;
         },
       },
-      { heading: "Held since", cell: ({ heldAt }) => moment(heldAt) },
-      { heading: "Why", cell: ({ fields, why }) => heldBecause(why, fields) },
-      { heading: "Happened", cell: ({ time }) => moment(time) },
-      { heading: "Source", cell: (one) => originOf(one).source },
+      { heading: "Why it is held", cell: ({ fields, why }) => heldBecause(why, fields) },
+      { heading: "Held", cell: ({ heldAt }) => ago(heldAt) },
       ...(may(person, "act") ? [DECIDE] : []),
     ],
   });
@@ -163,21 +187,27 @@ const heldTable = (rows: readonly HeldTermination[], { person }: Session): Html 
 const DECIDE: Column<HeldTermination> = {
   heading: "Decide",
   hasActs: true,
-  cell: (one) => html`${linkTo("release", one)} ${linkTo("drop", one)}`,
+  cell: (one) => decideLinks(one),
 };
 
-function linkTo(act: ActName, { crmCode, heldAt }: HeldTermination): Html {
-  const { verb } = ACTS[act];
+/** To the pages that release and drop one. */
+export const decideLinks = (one: HeldTermination, style = ""): Html =>
+  html`${linkTo("release", one, style)} ${linkTo("drop", one, style)}`;
+
+function linkTo(act: ActName, { crmCode, heldAt }: HeldTermination, style: string): Html {
+  const { style: own, verb } = ACTS[act];
   const path = pathTo(CONFIRM, { act, code: crmCode, at: heldAt });
-  return html`<a href="${path}" aria-label="${verb} ${crmCode}…">${verb}…</a>`;
+  return html`<a class="${style}${own}" href="${path}" aria-label="${verb} ${crmCode}…"
+    >${verb}…</a
+  >`;
 }
 
 function confirmation(session: Session, choice: Choice, found: readonly HeldTermination[]): Html {
   const { act, code, at } = choice;
-  const { verb, does } = ACTS[act];
+  const { does, style, verb } = ACTS[act];
   const path = pathTo(PATH, { act, ...(code === undefined ? {} : { code }), at });
   const shown = found.slice(0, ROWS);
-  const button = html`<button class="main">${verb} ${countOf(found.length)}</button>
+  const button = html`<button class="${style || "main"}">${verb} ${countOf(found.length)}</button>
     <a href="${PATH}">Cancel</a>`;
   return html`<p>${does}</p>
     ${postForm(session, path, button)}

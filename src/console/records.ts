@@ -1,23 +1,37 @@
-/** The tab Records: what became of one record, and the steps that led there. */
+/** The tab Records: what became of one record, and the steps that led there; before a search, what waits longest. */
 import type { FastifyInstance } from "fastify";
+import type { Lane } from "../event/lane.ts";
 import type { Fate } from "../history/fates.ts";
 import { storyOf, type Story } from "../history/story.ts";
+import { may } from "../people/person.ts";
+import { pairsOf } from "../state/scan.ts";
+import type { Stores } from "../status/stores.ts";
+import { sessionOf } from "./access.ts";
+import { decideLinks } from "./held.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { live, tabPath } from "./layout.ts";
-import { momentOf } from "./moment.ts";
+import { ago, moment } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
+import { runbookView } from "./remedies.ts";
 import { queryOf, sendPage } from "./send-page.ts";
+import type { Session } from "./session.ts";
+import { table } from "./table.ts";
+import { told } from "./words.ts";
 
 const PATH = tabPath("records");
 
 export function serveRecordsTab(app: FastifyInstance, ports: ConsolePorts): void {
   app.get(PATH, async (request, reply) => {
     const given = queryOf(request)["name"] ?? "";
-    const story = given.trim() === "" ? undefined : await storyFor(given, ports);
-    const name = story?.name ?? "";
-    const main = html`${searchForm(name)}${story && live("story", storyView(story))}`;
-    const title = name === "" ? "Records" : `Record ${name}`;
-    return sendPage(request, reply, ports, { title, tab: "records", main });
+    if (given.trim() === "") {
+      const main = live("records", await lately(ports.stores));
+      return sendPage(request, reply, ports, { title: "Records", tab: "records", main });
+    }
+    const story = await storyFor(given, ports);
+    const main = live("story", await storyView(story, sessionOf(request), ports.stores));
+    const { name } = story;
+    const page = { title: `Record ${name}`, tab: "records", search: name, main } as const;
+    return sendPage(request, reply, ports, page);
   });
 }
 
@@ -28,13 +42,62 @@ async function storyFor(given: string, { mapping, stores }: ConsolePorts): Promi
   return story.fate !== "unknown" || name === given ? story : storyOf(stores, name, mapping);
 }
 
-const searchForm = (name: string): Html =>
-  html`<form action="${PATH}" class="search" role="search">
-      <label for="name">crmCode, or record of the CRM (contact/7)</label>
-      <input type="search" id="name" name="name" value="${name}" required maxlength="500" />
-      <button class="main">Find</button>
-    </form>
-    ${name === "" && html`<p class="dim">What became of it, why it is not on the service yet, and what to do.</p>`}`;
+/** Rows of each table. */
+const SHOWN = 10;
+
+interface Row {
+  readonly crmCode: string;
+  /** ms */
+  readonly at: number | undefined;
+}
+
+/** What waits longest, and what was sent last. */
+async function lately(stores: Stores): Promise<Html> {
+  const [live, imports, sent] = await Promise.all([
+    waitingLongest(stores, "live"),
+    waitingLongest(stores, "bulk"),
+    sentLast(stores),
+  ]);
+  return html`<p class="dim">
+      Search for a crmCode, or a record of the CRM such as contact/7: its page says what became of
+      it, why, and what to do.
+    </p>
+    <div class="cards">
+      ${rowsTable("What waits longest", "Came", live)}
+      ${rowsTable("Imports that wait longest", "Came", imports)}
+      ${rowsTable("Latest changes that this process has sent", "On the service", sent)}
+    </div>
+    ${live.length + imports.length === 0 && html`<p class="good">No change waits.</p>`}`;
+}
+
+async function waitingLongest({ keys, redis }: Stores, lane: Lane): Promise<Row[]> {
+  const flat = await redis.zrange(keys.unsynced(lane), "0", String(SHOWN - 1), "WITHSCORES");
+  return pairsOf(flat).map(([crmCode, at]) => ({ crmCode, at: Number(at) }));
+}
+
+const sentLast = ({ ledger, settledLately }: Stores): Promise<Row[]> =>
+  Promise.all(
+    settledLately.latest(SHOWN).map(async (crmCode) => {
+      const row = await ledger.row(crmCode);
+      return { crmCode, at: row?.provedAt || undefined };
+    }),
+  );
+
+const rowsTable = (caption: string, heading: string, rows: readonly Row[]): Html | false =>
+  rows.length > 0 &&
+  html`<section>
+    <h2>${caption}</h2>
+    ${table({
+      rows,
+      columns: [
+        {
+          heading: "crmCode",
+          cell: ({ crmCode }) => html`<a href="${pathTo(PATH, { name: crmCode })}">${crmCode}</a>`,
+        },
+        { heading, cell: ({ at }) => ago(at) },
+      ],
+    })}
+  </section>`;
 
 /** How pressing each fate is. */
 const TONES: Readonly<Record<Fate, "good" | "warning" | "bad">> = {
@@ -56,54 +119,102 @@ const TONES: Readonly<Record<Fate, "good" | "warning" | "bad">> = {
   rejected: "bad",
 };
 
-function storyView(story: Story): Html {
+async function storyView(story: Story, session: Session, stores: Stores): Promise<Html> {
   const { answer, crmCode, fate, historySince, name, others, remedy, runbook } = story;
   const { similar, steps, subject } = story;
-  return html`<p class="notice ${TONES[fate]}"><strong>${name}</strong>: ${answer}</p>
-    ${(remedy !== null || runbook !== null) && html`<p><strong>What to do:</strong> ${remedy ?? ""} ${runbook !== null && html`<code>${runbook}</code>`}</p>`}
-    ${decideLink(story)}
-    <dl>
-      <dt>crmCode</dt>
-      <dd>${crmCode ?? "not known"}</dd>
-      <dt>Record of the CRM</dt>
-      <dd>${subject ?? "not known"}</dd>
-    </dl>
+  return html`<p class="notice ${TONES[fate]}">
+      <span class="says"><strong>${name}</strong>: ${told(answer)}</span>
+    </p>
+    ${fate === "unknown" && NAME.test(name) && NOT_KEPT}
+    ${remedy !== null && html`<p>${told(remedy)}</p>`} ${await decideLink(story, session, stores)}
+    ${runbook !== null && runbookView(runbook, "runbook")}
+    ${
+      fate !== "unknown" &&
+      html`<dl>
+        <dt>crmCode</dt>
+        <dd>${crmCode ?? "not known"}</dd>
+        <dt>Record of the CRM</dt>
+        <dd>${subject ?? "not known"}</dd>
+      </dl>`
+    }
     ${others.map(
       (other) =>
         html`<p>
           It also led to <a href="${pathTo(PATH, { name: other.crmCode })}">${other.crmCode}</a>:
-          ${other.answer}
+          ${told(other.answer)}
         </p>`,
     )}
     ${similar.map(
       (one) =>
         html`<p>
           <a href="${pathTo(PATH, { name: one.name })}">${one.name}</a>
-          (crmCode ${one.crmCode ?? "not known"}): ${one.answer}
+          (crmCode ${one.crmCode ?? "not known"}): ${told(one.answer)}
         </p>`,
     )}
-    <h2>What happened</h2>
-    ${steps.length === 0 ? html`<p>No step of it is kept.</p>` : timeline(steps)}
+    ${
+      steps.length > 0 &&
+      html`<h2>What happened</h2>
+        <ol class="timeline" reversed>
+          ${steps.map(stepView)}
+        </ol>`
+    }
     <p class="dim">
-      ${historySince === null ? "No history is kept (HISTORY_DAYS is 0, or no process has run yet)." : html`History is complete since ${momentOf(historySince)}, the last 20 steps.`}
+      ${historySince === null ? "No history is kept (HISTORY_DAYS is 0, or no process has run yet)." : html`The last 20 steps are kept, complete since ${moment(Date.parse(historySince))}.`}
     </p>`;
 }
 
+/** As a person's name, or an address. */
+const NAME = /^[\p{L}\p{M}'’. ,-]+$|@/u;
+
+const NOT_KEPT = html`<p>
+  crmsync keeps no names or addresses of persons, so it cannot search for them. Search for the
+  crmCode, or for the record of the CRM, such as contact/7: the number in the address of the
+  client's page in the CRM.
+</p>`;
+
 /** Leads to where a person decides. */
-function decideLink({ deadLetter, fate }: Story): Html | string {
-  if (fate === "held") return html`<p><a href="${tabPath("held")}">Held terminations</a></p>`;
+async function decideLink(
+  { crmCode, deadLetter, fate }: Story,
+  session: Session,
+  { heldTerminations }: Stores,
+): Promise<Html | string> {
+  if (fate === "held") {
+    const held = crmCode === null ? undefined : await heldTerminations.find(crmCode);
+    return html`<p class="acts">
+      ${held !== undefined && may(session.person, "act") && decideLinks(held, "button")}
+      <a href="${tabPath("held")}">All held changes</a>
+    </p>`;
+  }
   if (fate !== "rejected" || deadLetter === null) return "";
   const path = pathTo(`${tabPath("dead")}/letter`, { id: deadLetter });
-  return html`<p><a href="${path}">Its dead letter</a></p>`;
+  return html`<p class="acts"><a class="button" href="${path}">See its dead letter</a></p>`;
 }
 
-const timeline = (steps: Story["steps"]): Html =>
-  html`<ol class="timeline" reversed>
-    ${steps.map(
-      ({ at, says }) =>
-        html`<li>
-          ${momentOf(at)}
-          <span>${says}</span>
-        </li>`,
-    )}
-  </ol>`;
+/** What happened, and folded how. */
+function stepView(step: Story["steps"][number], n: number, all: Story["steps"]): Html {
+  const { at } = step;
+  const { details, says } = inShort(step);
+  const line = html`<span class="dim">${moment(Date.parse(at))}</span> ${told(says)}`;
+  if (details === "") return html`<li>${line}</li>`;
+  return html`<li>
+    <details id="step-${all.length - n}">
+      <summary>${line}</summary>
+      <div class="dim">${told(details)}</div>
+    </details>
+  </li>`;
+}
+
+/** Takes the request, or the name of the event, out of the sentence of a step. */
+function inShort({ event, says }: Story["steps"][number]): Record<"details" | "says", string> {
+  const [sent = "", often = "", how = ""] =
+    /^(\d+ times: )?(?:(\w+ (?:\d+|no answer) in \d+ ms)|no request): /.exec(says) ?? [];
+  if (sent !== "") return { says: often + says.slice(sent.length), details: how };
+  const mark = event === undefined ? "" : `, id ${event.id}: `;
+  const end = mark === "" ? -1 : says.indexOf(mark);
+  if (end < 0) return { says, details: "" };
+  const came = says.slice(0, end + mark.length - 2);
+  return {
+    says: `${came.replace(/ of [^]*$/, "")}: ${says.slice(end + mark.length)}`,
+    details: came,
+  };
+}

@@ -32,6 +32,11 @@ export class SettledLately {
     if (this.#settled.size > MAX_RECORDS && oldest !== undefined) this.#settled.delete(oldest);
   }
 
+  /** crmCodes of those that were settled last, the newest first. */
+  latest(count: number): string[] {
+    return [...this.#settled.keys()].slice(-count).toReversed();
+  }
+
   /**
    * Tells Redis again what was settled, and drops older states that wait there.
    * @returns how many were dropped.

@@ -1,6 +1,6 @@
 /** The tab Held over real HTTP: what it shows, who may decide, and what is recorded. */
 import { expect, test } from "vitest";
-import { OPERATOR, proofIn, serveConsole, VIEWER } from "../../support/console.ts";
+import { linksIn, OPERATOR, proofIn, serveConsole, VIEWER } from "../../support/console.ts";
 import { hold } from "../../support/hold.ts";
 
 const TRAPS = [
@@ -18,7 +18,8 @@ test("an operator releases one and drops the others; each act is recorded", asyn
   const operator = server.visitor();
   await operator.logIn(OPERATOR);
   const page = (await operator.request("/console/held")).text;
-  expect(page).toContain("3 held changes");
+  expect(page).toContain("3 held changes wait for a person");
+  expect(linksIn(page, "/console/records?name=h%2F1")).toHaveLength(1);
   const confirm =
     /href="(\/console\/held\/confirm\?act=release&amp;code=h%2F1[^"]*)"/.exec(page)?.[1] ?? "";
   const released = await operator.submit(
@@ -124,5 +125,6 @@ test("what is held still after the limit was lifted is explained", async () => {
   const viewer = server.visitor();
   await viewer.logIn(VIEWER);
   const page = (await viewer.request("/console/held")).text;
-  expect(page).toContain("1 held change: terminations beyond TERMINATE_LIMIT");
+  expect(page).toMatch(/terminations\s+beyond TERMINATE_LIMIT\s+\(now unlimited\)/);
+  expect(page).toContain("1 held change waits for a person");
 });

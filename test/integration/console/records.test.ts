@@ -1,6 +1,8 @@
 /** The tab Records over real HTTP: the answer first, and the way to where a person decides. */
 import { expect, test } from "vitest";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
+import { NO_ORDERS } from "../../../src/sync/ledger-row.ts";
+import type { StateToStage } from "../../../src/sync/staged-state.ts";
 import { linksIn, serveConsole, VIEWER } from "../../support/console.ts";
 import { hold } from "../../support/hold.ts";
 import { personEvent } from "../../support/person-event.ts";
@@ -20,7 +22,8 @@ test("a record is found by its crmCode, with its fate, remedy and the way to dec
 
   const rejected = await find("r 1/x");
   expect(rejected).toContain("birthDate");
-  expect(rejected).toContain("What to do:");
+  expect(rejected).toContain("What it means, and what to do");
+  expect(rejected.split("<details")[0]).not.toMatch(/redrive|crmsync dead/);
   expect(rejected).not.toContain("Xq7Leak");
   const [address = ""] = linksIn(rejected, "/console/dead/letter");
   expect((await viewer.request(address)).text).toContain("birthDate");
@@ -35,4 +38,35 @@ test("a record is found by its crmCode, with its fate, remedy and the way to dec
   const unknown = await find(trap);
   expect(unknown).toContain("&lt;script&gt;");
   expect(unknown).not.toMatch(/<script>|"onload|\u202e/);
+});
+
+test("before a search, the page shows what waits longest; a name of a person is not kept", async () => {
+  await using server = await serveConsole();
+  const { settledLately, staged } = server.runtime;
+  const viewer = server.visitor();
+  await viewer.logIn(VIEWER);
+  expect((await viewer.request("/console/records")).text).toContain("No change waits.");
+  for (const code of ["w1", "w2"]) await staged.stage(liveState(code));
+  settledLately.note({ crmCode: "s/1", orders: NO_ORDERS });
+  const { text } = await viewer.request("/console/records");
+  expect(text).toMatch(/What waits longest[^]*>w1<[^]*>w2<[^]*Latest changes[^]*name=s%2F1/);
+
+  for (const name of ["Ada Muster", "Müller", "ada@example.org"]) {
+    const path = `/console/records?${new URLSearchParams({ name }).toString()}`;
+    expect((await viewer.request(path)).text, name).toContain("keeps no names or addresses");
+  }
+  expect((await viewer.request("/console/records?name=4711")).text).not.toContain("keeps no names");
+});
+
+const liveState = (crmCode: string): StateToStage => ({
+  crmCode,
+  eventKey: crmCode,
+  order: crmCode,
+  payload: "{}",
+  fingerprint: crmCode,
+  variant: "Person",
+  status: "mapped",
+  lane: "live",
+  time: 1,
+  event: "{}",
 });
