@@ -11,20 +11,24 @@ import { duration } from "../status/duration.ts";
 import type { Look } from "./dead-index.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { postForm, tabPath } from "./layout.ts";
-import { moment } from "./moment.ts";
+import { ago, moment } from "./moment.ts";
+import { lines } from "./remedies.ts";
 import { pager, ROWS } from "./send-page.ts";
 import type { Session } from "./session.ts";
 import { table, type Column } from "./table.ts";
+import { inOurWords } from "./words.ts";
 
 const PATH = tabPath("dead");
 
 export const DEAD_ACTS = {
   redrive: {
-    verb: "Redrive",
+    name: (what: string) => `Try ${what} again`,
+    style: "",
     does: "Each event is accepted again, in its old place among the events of its record. A dead letter stays until its record passes.",
   },
   drop: {
-    verb: "Drop",
+    name: (what: string) => `Drop ${what}`,
+    style: "drop",
     does: "Each is deleted for good: its change is never sent, unless the CRM sends the record again.",
   },
 } as const;
@@ -48,60 +52,68 @@ export const countingView = ({ seen }: Look): Html =>
     seconds.
   </p>`;
 
+export const headingOf = ({ counted: known }: Look): string => {
+  if (known === undefined) return "Dead letters";
+  const { groups, letters } = known.groups;
+  return letters === 0
+    ? "There is no dead letter"
+    : `${countOf(letters)} in ${counted(groups.length, "group")}, one for each fault`;
+};
+
 export function groupsView(session: Session, look: Look): Html {
   if (look.counted === undefined) return countingView(look);
   const { at, groups: all } = look.counted;
   const { groups, inSeveral, leftOut, letters } = all;
-  if (letters === 0) return html`<p class="good">There is no dead letter.</p>`;
-  return html`<p>
-      ${countOf(letters)} in ${counted(groups.length, "group")}: one for each
-      fault.${
-        inSeveral > 0 && ` ${inSeveral} of them have several faults, and are in several groups.`
-      }${
+  if (letters === 0) {
+    return html`<p class="dim">
+      A change that is not valid, or that the service rejects, waits here until it is corrected.
+    </p>`;
+  }
+  return html`<p class="dim">
+      ${inSeveral > 0 && `${inSeveral} ${inSeveral === 1 ? "has several faults, and is" : "have several faults, and are"} in several groups. `}${
         leftOut > 0 &&
-        ` This list is partial: ${counted(leftOut, "more fault")} in smaller groups are not shown.`
-      }${
-        look.isCounting &&
-        html` <span class="dim">As of ${moment(at)}; newer numbers are being counted.</span>`
-      }
+        `This list is partial: ${counted(leftOut, "more fault")} in smaller groups are not shown. `
+      }${look.isCounting && html`As of ${moment(at)}; newer numbers are being counted.`}
     </p>
     ${table({
-      caption: "Dead letters by fault, the largest group first",
+      caption: "The largest group first",
       rows: groups,
       columns: [...GROUP_COLUMNS, ...(may(session.person, "act") ? [decideColumn(at)] : [])],
     })}`;
 }
 
 const GROUP_COLUMNS: readonly Column<DeadGroup>[] = [
-  { heading: "Letters", isNumber: true, cell: ({ letters }) => letters },
   {
     heading: "Fault",
     cell: (group) =>
       html`<a href="${pathTo(`${PATH}/group`, { group: group.id })}">${faultOf(group)}</a>
-        <span class="dim"
-          >(${group.reason})${
-            group.example.kind !== "" && `; in the newest it is ${group.example.kind}`
-          }</span
-        >`,
+        <div class="dim">
+          ${group.reason.replaceAll("_", " ")}${group.example.kind !== "" && `; in the newest it is ${group.example.kind}`}
+        </div>`,
   },
+  { heading: "Letters", isNumber: true, cell: ({ letters }) => letters },
   {
     heading: "From",
     cell: ({ firstAt, lastAt, sources }) =>
       html`${sources.join(", ")}
-        <span class="dim">first ${moment(firstAt)}, last ${moment(lastAt)}</span>`,
+        <div class="dim">
+          ${lastAt - firstAt < 60_000 ? ago(lastAt) : html`first ${ago(firstAt)}, last ${ago(lastAt)}`}
+        </div>`,
   },
-  { heading: "What to do", cell: remedyOf },
+  { heading: "What to do", cell: (group) => inOurWords(remedyOf(group)) },
 ];
 
 /** @param countedAt ms: letters that came later are not shown, and so not decided by these links. */
 function decideColumn(countedAt: number): Column<DeadGroup> {
   const link = (act: ActName, group: DeadGroup) => {
     const { id, letters } = group;
-    const { verb } = DEAD_ACTS[act];
-    const label = `${verb} ${letters} with the fault ${faultOf(group)}…`;
+    const { name, style } = DEAD_ACTS[act];
+    const label = `${name(String(letters))} with the fault ${faultOf(group)}…`;
     const path = pathTo(`${PATH}/confirm`, { act, group: id, at: countedAt });
     // The script finds the link again by its id: its address changes with each count.
-    return html`<a id="${act}-${id}" href="${path}" aria-label="${label}">${verb} ${letters}…</a>`;
+    return html`<a id="${act}-${id}" class="${style}" href="${path}" aria-label="${label}"
+      >${name(String(letters))}…</a
+    >`;
   };
   return {
     heading: "Decide",
@@ -136,7 +148,7 @@ export function listView(letters: readonly StoredDeadLetter[], page: ListPage): 
       { heading: "Faults", cell: faultsOf },
       {
         heading: "Since",
-        cell: ({ firstAt, times }) => html`${moment(firstAt)}${times > 1 && `, ${times} times`}`,
+        cell: ({ firstAt, times }) => html`${ago(firstAt)}${times > 1 && `, ${times} times`}`,
       },
       { heading: "Source", cell: ({ source }) => source },
     ],
@@ -162,37 +174,43 @@ export function letterView(
 ): Html {
   const { at, crmCode, firstAt, id, problems, reason, source, times } = letter;
   const later = laterText(letter);
-  const confirm = (act: ActName) =>
-    html`<a class="button" href="${pathTo(`${PATH}/confirm`, { act, id, at })}"
-      >${DEAD_ACTS[act].verb}…</a
+  const name = crmCode ?? subjectOf(letter);
+  const fails = forecast?.kind === "fails";
+  const confirm = (act: ActName, style: string, text: string) =>
+    html`<a class="button ${style}" href="${pathTo(`${PATH}/confirm`, { act, id, at })}"
+      >${text}</a
     >`;
   return html`${back}
+    <p class="notice ${fails ? "bad" : "warning"}">
+      <span class="says"
+        >${inOurWords(remedyOf(letter))}
+        ${forecast !== undefined && html`Now it <strong>${forecastText(forecast)}</strong>.`}</span
+      >
+    </p>
+    ${
+      may(session.person, "act") &&
+      html`<p class="acts">
+        ${confirm("redrive", fails ? "" : "main", "Try again…")} ${confirm("drop", "drop", "Drop…")}
+      </p>`
+    }
     <dl>
       <dt>Record</dt>
-      <dd>${subjectOf(letter) ?? "not named by the event"}</dd>
-      <dt>crmCode</dt>
-      <dd>${crmCode ?? "not known"}</dd>
+      <dd>
+        ${name === undefined ? "not named by the event" : html`<a href="${pathTo(tabPath("records"), { name })}">${nameOf(letter)}</a>`}
+      </dd>
       <dt>Reason</dt>
-      <dd>${reason}</dd>
+      <dd>${reason.replaceAll("_", " ")}</dd>
       <dt>Source</dt>
       <dd>${source ?? "not known"}</dd>
-      <dt>First stored</dt>
-      <dd>${moment(firstAt)}</dd>
-      <dt>Last stored</dt>
-      <dd>${moment(at)}, ${counted(times, "time")}</dd>
+      <dt>Stored</dt>
+      <dd>${ago(at)}${times > 1 && html`, for the ${times}th time; first ${ago(firstAt)}`}</dd>
       <dt>Deleted</dt>
-      <dd>
-        ${leftMs === undefined ? "never" : `in ${duration(leftMs)}, unless it is redriven or dropped`}
-      </dd>
+      <dd>${leftMs === undefined ? "never" : `in ${duration(leftMs)}, unless a person decides`}</dd>
       ${
         later !== undefined &&
         html`<dt>Later</dt>
-          <dd>${later}</dd>`
+          <dd>${inOurWords(later)}</dd>`
       }
-      <dt>What to do</dt>
-      <dd>${remedyOf(letter)}</dd>
-      <dt>A redrive now</dt>
-      <dd>${forecast === undefined ? "–" : forecastText(forecast)}</dd>
     </dl>
     ${
       problems.length > 0 &&
@@ -211,8 +229,17 @@ export function letterView(
     }
     ${
       may(session.person, "act") &&
-      html`<p class="acts">${confirm("redrive")} ${confirm("drop")}</p>
-        ${postForm(session, pathTo(`${PATH}/event`, { id }), html`<button>Show the event</button> <span class="dim">It contains personal data. Who opens it is recorded in the audit trail, if one is kept (AUDIT_LOG).</span>`)}`
+      postForm(
+        session,
+        pathTo(`${PATH}/event`, { id }),
+        html`<p class="acts">
+          <button>Show the event</button>
+          <span class="dim"
+            >It contains personal data. Who opens it is recorded in the audit trail, if one is kept
+            (AUDIT_LOG).</span
+          >
+        </p>`,
+      )
     }`;
 }
 
@@ -222,8 +249,7 @@ export function eventView(letter: StoredDeadLetter): Html {
   return html`<p>
       <a href="${pathTo(`${PATH}/letter`, { id: letter.id })}">Back to the dead letter</a>
     </p>
-    <pre tabindex="0">
-${text.split("\n").flatMap((line, n) => (n === 0 ? [line] : [html`<br />`, line]))}</pre>`;
+    <pre tabindex="0">${lines(text)}</pre>`;
 }
 
 interface Chosen {
@@ -238,13 +264,26 @@ interface Chosen {
 export function confirmView(session: Session, choice: DeadChoice, chosen: Chosen): Html {
   const { act, at, group, id } = choice;
   const { about, count, preview, total } = chosen;
-  const { verb, does } = DEAD_ACTS[act];
+  const { name, does, style } = DEAD_ACTS[act];
   const which = id === undefined ? { group: group ?? "" } : { id };
-  const button = html`<button class="main">${verb} ${countOf(count)}</button>
-    <a href="${PATH}">Cancel</a>`;
+  const fails = preview !== undefined && 2 * preview.fails > preview.letters;
+  const button = html`<p class="acts">
+    ${fails && html`<a class="button main" href="${PATH}">Correct them first</a>`}
+    <button class="${style || (fails ? "" : "main")}">${name(countOf(count))}</button>
+    ${!fails && html`<a href="${PATH}">Cancel</a>`}
+  </p>`;
   return html`${about !== "" && html`<p><strong>${about}</strong></p>`}
     <p>${does}</p>
     ${total > count && html`<p>These are the first ${count} of ${total}; repeat it for the others.</p>`}
+    ${
+      fails &&
+      html`<p class="notice warning">
+        <span class="says"
+          >${preview.fails} of ${preview.letters} would fail again: the records or the mapping are
+          still as they were.</span
+        >
+      </p>`
+    }
     ${preview !== undefined && previewView(preview, count)}
     ${postForm(session, pathTo(PATH, { act, ...which, at }), button)}`;
 }
@@ -266,7 +305,7 @@ function previewView(preview: RedrivePreview, count: number): Html {
     ),
   ];
   return table({
-    caption: `What a redrive would achieve now${letters < count ? `, of the first ${letters}` : ""}`,
+    caption: `What trying again would achieve now${letters < count ? `, of the first ${letters}` : ""}`,
     rows: results.filter(([number]) => number > 0),
     columns: [
       { heading: "Letters", isNumber: true, cell: ([number]) => number },

@@ -1,4 +1,4 @@
-/** The tab Dead letters: by fault, to show, to redrive and to drop. */
+/** The tab Dead letters: by fault, to show, to try again and to drop. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { dropLetters, redriveLetters, type RecordAct } from "../dead-letters/act.ts";
 import { forecastsOf, openRedriveView } from "../dead-letters/forecast.ts";
@@ -18,6 +18,7 @@ import {
   DEAD_ACTS,
   eventView,
   groupsView,
+  headingOf,
   letterView,
   listView,
   nameOf,
@@ -38,7 +39,8 @@ export function serveDead(app: FastifyInstance, ports: ConsolePorts): void {
   app.get(PATH, async (request, reply) => {
     const look = await index.look(isAfterAct(request));
     const main = live("dead", groupsView(sessionOf(request), look));
-    return sendPage(request, reply, ports, { title: "Dead letters", tab: "dead", main });
+    const heading = headingOf(look);
+    return sendPage(request, reply, ports, { title: "Dead letters", heading, tab: "dead", main });
   });
   app.get(`${PATH}/group`, async (request, reply) => {
     const id = groupIdOf(queryOf(request)["group"]);
@@ -107,7 +109,7 @@ function serveActs(app: FastifyInstance, ports: ConsolePorts, index: DeadIndex):
     const about = await aboutOf(stores, choice, look?.counted);
     const shown = { about, count: ids.length, total, preview };
     const main = confirmView(sessionOf(request), choice, shown);
-    const title = `${DEAD_ACTS[choice.act].verb} ${countOf(ids.length)}?`;
+    const title = `${DEAD_ACTS[choice.act].name(countOf(ids.length))}?`;
     return sendPage(request, reply, ports, { title, tab: "dead", main });
   });
   app.post(PATH, { onRequest: requireOperator }, async (request, reply) => {
@@ -130,7 +132,7 @@ function serveActs(app: FastifyInstance, ports: ConsolePorts, index: DeadIndex):
     const says =
       choice.act === "drop"
         ? `${countOf(dropped)} dropped.`
-        : `${countOf(redriven)} redriven: each disappears here once its record passes.`;
+        : `${countOf(redriven)} accepted again: each disappears here once its record passes.`;
     const rest = left === 0 ? "" : ` ${left} left: they contain no event that could be sent.`;
     return sendBack(request, reply, PATH, `${says}${rest}`);
   });

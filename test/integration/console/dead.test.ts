@@ -57,7 +57,7 @@ async function actsIn({ auditActs }: Stores) {
   return acts;
 }
 
-test("300 dead letters of one fault are one line, and redriven with three clicks", async () => {
+test("300 dead letters of one fault are one line, and tried again with three clicks", async () => {
   await using server = await serveConsole({ AUDIT_LOG: "/dev/null" });
   const { runtime } = server;
   const right = Array.from({ length: 298 }, (_, n) => letterOf(`r${n}`));
@@ -67,17 +67,18 @@ test("300 dead letters of one fault are one line, and redriven with three clicks
   await operator.logIn(OPERATOR);
 
   const groups = await groupsFor(operator);
-  expect(groups).toContain("301 dead letters in 2 groups");
+  expect(groups).toContain("301 dead letters in 2 groups, one for each fault");
   const [redrive = ""] = linksIn(groups, "/console/dead/confirm?act=redrive");
   // Stored after the page was made: it is not part of what the person has seen.
   await store(runtime, [{ ...letterOf("later"), at: Date.now() + 60_000 }]);
   const confirm = (await operator.request(redrive)).text;
-  expect(confirm).toContain("Redrive 300 dead letters");
+  expect(confirm).toContain("Try 300 dead letters again");
+  expect(confirm).not.toContain("Correct them first");
   expect(confirm).toMatch(/>298<\/th>\s*<td data-label="Result">would be sent/);
   expect(confirm).toMatch(/>2<\/th>\s*<td data-label="Result">would fail again/);
   const done = await operator.submit(redrive, "/console/dead?act=redrive");
   expect(done.text).toContain(
-    "300 dead letters redriven: each disappears here once its record passes.",
+    "300 dead letters accepted again: each disappears here once its record passes.",
   );
   expect(await runtime.inbox.queue.count()).toBe(300);
   const acts = await actsIn(runtime);
