@@ -1,4 +1,4 @@
-/** The tab Bulk and reconcile: how far bulk work is, its pause, and what the last comparison found. */
+/** The tab Imports: how far imports and plans are, its pause, and what the last comparison found. */
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { setTimeout as sleep } from "node:timers/promises";
 import { cancelBulk, viewCancel, type CancelView } from "../bulk/cancel.ts";
@@ -10,9 +10,9 @@ import { pastComparisons } from "../reconcile/past-comparisons.ts";
 import { bulkStatusOf, type BulkStatus } from "../status/bulk.ts";
 import { actorOf, formOf, requireOperator, sessionOf } from "./access.ts";
 import { comparison, runsView } from "./comparison-view.ts";
-import { html, pathTo, type Html } from "./html.ts";
+import { html, pathTo, type Html, type Value } from "./html.ts";
 import { live, postForm, tabPath } from "./layout.ts";
-import { momentOf } from "./moment.ts";
+import { ago, moment } from "./moment.ts";
 import { plansView, servePlan } from "./plans.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { isAfterAct, queryOf, sendBack, sendPage } from "./send-page.ts";
@@ -32,8 +32,7 @@ export function serveBulk(app: FastifyInstance, ports: ConsolePorts): void {
     const bulk = bulkStatusOf(readings, stores.config.QUOTA_LIVE_RESERVE);
     const main = html`${live(
       "bulk",
-      html`<h2>The lane bulk</h2>
-        ${bulkView(bulk)}${pauseForm(sessionOf(request), bulk)}${cancelLink(sessionOf(request), bulk)}`,
+      html`${bulkView(bulk)}${pauseForm(sessionOf(request), bulk)}${cancelLink(sessionOf(request), bulk)}`,
     )}
     ${live(
       "reconcile",
@@ -42,25 +41,25 @@ export function serveBulk(app: FastifyInstance, ports: ConsolePorts): void {
         <h2>The last plans</h2>
         ${plansView(await pastComparisons(stores))}`,
     )}`;
-    return sendPage(request, reply, ports, { title: "Bulk and reconcile", tab: "bulk", main });
+    const heading = stateText(bulk);
+    return sendPage(request, reply, ports, { title: "Imports", heading, tab: "bulk", main });
   });
   app.post(`${PATH}/pause`, { onRequest: requireOperator }, async (request, reply) => {
     const reason = formOf(request).get("reason") ?? undefined;
     const { begun } = await pauseBulk(stores, { by: actorOf(request), reason });
-    const says = begun ? "The lane bulk is paused." : "The lane bulk was paused already.";
+    const says = begun ? "Imports are paused." : "Imports were paused already.";
     return sendBack(request, reply, PATH, says);
   });
   app.post(`${PATH}/resume`, { onRequest: requireOperator }, async (request, reply) => {
     const { since } = queryOf(request);
     const pause = await resumeBulk(stores, { by: actorOf(request), since: Number(since) });
-    const says =
-      pause === undefined ? "The lane bulk was not paused." : "The lane bulk is resumed.";
+    const says = pause === undefined ? "Imports were not paused." : "Imports are resumed.";
     return sendBack(request, reply, PATH, says);
   });
   app.get(CANCEL, { onRequest: requireOperator }, async (request, reply) => {
     const view = await viewCancel(stores);
     const main = confirmation(sessionOf(request), view);
-    return sendPage(request, reply, ports, { title: "Cancel bulk work?", tab: "bulk", main });
+    return sendPage(request, reply, ports, { title: "Cancel imports?", tab: "bulk", main });
   });
   app.post(CANCEL, { onRequest: requireOperator }, async (request, reply) => {
     const shown = shownIn(request);
@@ -89,66 +88,61 @@ function shownIn(request: FastifyRequest): { last: number; plan: string | undefi
 
 function cancelLink({ person }: Session, { plan, waiting }: BulkStatus): Html | string {
   if (!may(person, "act") || waiting + (plan?.left ?? 0) === 0) return "";
-  return html`<p class="acts"><a class="button" href="${CANCEL}">Cancel bulk work…</a></p>`;
+  return html`<p class="acts"><a class="button drop" href="${CANCEL}">Cancel imports…</a></p>`;
 }
 
 function confirmation(session: Session, { last, plan, waiting }: CancelView): Html {
-  if (waiting === 0 && plan === undefined) return html`<p class="good">Nothing waits in bulk.</p>`;
+  if (waiting === 0 && plan === undefined) return html`<p class="good">No import waits.</p>`;
   const path = pathTo(CANCEL, { last, ...(plan && { plan: plan.id }) });
   const ended =
     plan === undefined
       ? ""
       : html`<p>
-          The plan of crmsync reconcile ends: ${plan.left} of ${plan.entries} entries are not
-          carried out, and it cannot be used again.
+          The plan of the comparison ends: ${plan.left} of ${plan.entries} entries are not carried
+          out, and it cannot be used again.
         </p>`;
   return html`<p>
-      ${counted(waiting, "change")} of the lane bulk ${waiting === 1 ? "is" : "are"} dropped. Each
-      of these records stays at the service as it is, until its next change or the next comparison.
+      ${counted(waiting, "change")} of imports ${waiting === 1 ? "is" : "are"} dropped. Each of
+      these records stays at the service as it is, until its next change or the next comparison.
       Live changes, changes under way, held terminations and dead letters stay.
     </p>
     ${ended}
     ${postForm(
       session,
       path,
-      html`<button class="main">Drop ${counted(waiting, "change")}</button>
+      html`<button class="drop">Drop ${counted(waiting, "change")}</button>
         <a href="${PATH}">Keep them</a>`,
     )}`;
 }
 
-function bulkView({
-  endsAt,
-  paused,
-  plan,
-  requests,
-  reserve,
-  sentInLastHour,
-  waiting,
-}: BulkStatus): Html {
-  const left = plan?.left ?? 0;
-  return html`<dl>
-    <dt>State</dt>
-    <dd>
-      ${
-        paused === null
-          ? html`<span class="good">not paused</span>`
-          : html`<span class="bad">paused</span> since ${momentOf(paused.since)} by
-              ${paused.by}${paused.reason !== null && `: ${paused.reason}`}`
-      }
-    </dd>
-    <dt>Changes that wait</dt>
-    <dd>${waiting}</dd>
-    <dt>Plan of crmsync reconcile</dt>
-    <dd>${plan === null ? "none" : planView(plan)}</dd>
-    <dt>Requests needed, at least</dt>
-    <dd>${requests}</dd>
-    <dt>Sent in the last hour</dt>
-    <dd>${sentInLastHour}; ${reserve} requests of the hour are left to live changes</dd>
-    <dt>End</dt>
-    <dd>
-      ${waiting + left === 0 ? "nothing waits" : endsAt === null ? "not known while bulk is paused, its plan is interrupted, or sending is stopped" : momentOf(endsAt)}
-    </dd>
-  </dl>`;
+function stateText({ endsAt, paused, plan, waiting }: BulkStatus): Value {
+  const count = waiting + (plan?.left ?? 0);
+  const waits = `${counted(count, "imported change")} ${count === 1 ? "waits" : "wait"}`;
+  if (paused !== null) return count === 0 ? "Imports are paused" : `Imports are paused; ${waits}`;
+  if (count === 0) return "No import is under way";
+  return endsAt === null
+    ? `${waits}; the end is not known now`
+    : html`${waits}, sent by ${moment(Date.parse(endsAt))}`;
+}
+
+function bulkView({ paused, plan, requests, reserve, sentInLastHour }: BulkStatus): Html {
+  return html`${
+    paused !== null &&
+    html`<p class="notice warning">
+      <span class="says"
+        >Paused ${ago(paused.since)} by
+        ${paused.by}${paused.reason !== null && `: ${paused.reason}`}</span
+      >
+    </p>`
+  }
+  ${plan !== null && html`<p>${planView(plan)}</p>`}
+  ${
+    requests + sentInLastHour > 0 &&
+    html`<p class="dim">
+      At least ${counted(requests, "request")} to send; ${sentInLastHour} sent in the last hour.
+      ${reserve} requests of each hour are left to live changes.
+    </p>`
+  }`;
 }
 
 function planView({ entries, left, running }: NonNullable<BulkStatus["plan"]>): Html {
@@ -158,10 +152,10 @@ function planView({ entries, left, running }: NonNullable<BulkStatus["plan"]>): 
       max="${Math.max(1, entries)}"
       aria-label="Entries carried out"
     ></progress>
-    ${done} of ${entries} entries are carried
+    A plan: ${done} of ${entries} entries are carried
     out${
       left > 0 && !running
-        ? html`; <span class="bad">it was interrupted: run the same command again</span>`
+        ? html`; <span class="bad">it was interrupted: have it run again</span>`
         : ""
     }`;
 }
@@ -170,23 +164,26 @@ function pauseForm(session: Session, { paused, waiting }: BulkStatus): Html | st
   if (!may(session.person, "act")) return "";
   if (paused !== null) {
     const button = html`<button class="main">
-      Resume: send ${counted(waiting, "bulk change")}
+      Resume: send ${counted(waiting, "imported change")}
     </button>`;
     const path = pathTo(`${PATH}/resume`, { since: Date.parse(paused.since) });
     return postForm(session, path, button);
   }
-  return postForm(
+  const form = postForm(
     session,
     `${PATH}/pause`,
-    html`<p>
-        <label for="reason"
-          >Reason, for your colleagues and the audit trail (no personal data)</label
-        >
+    html`<p class="acts">
+        <label for="reason">Reason, for your colleagues (no personal data)</label>
         <input id="reason" name="reason" maxlength="200" />
+        <button>Pause imports</button>
       </p>
-      <p>
-        <button>Pause the lane bulk: ${counted(waiting, "change waits", "changes wait")}</button>
-        <span class="dim">Live changes go on. It is for all processes, and survives restarts.</span>
-      </p>`,
+      <p class="dim">Live changes go on. All processes pause, also after a restart.</p>`,
   );
+  // Who wants to pause what comes finds it, too.
+  return waiting > 0
+    ? form
+    : html`<details id="pause">
+        <summary>Pause imports that will come</summary>
+        ${form}
+      </details>`;
 }

@@ -1,4 +1,4 @@
-/** What reconciliations have found and done, as the tab Bulk and reconcile shows it. */
+/** What reconciliations have found and done, as the tab Imports shows it. */
 import { counted } from "../ops/counted.ts";
 import { RUN_SOURCES } from "../state/reconcile-runs.ts";
 import { duration } from "../status/duration.ts";
@@ -7,19 +7,20 @@ import { earlierDifferences } from "../status/reconcile-findings.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
 import { driftTable } from "./drift-table.ts";
 import { html, type Html } from "./html.ts";
-import { moment } from "./moment.ts";
+import { ago, moment } from "./moment.ts";
 
 export function comparison(readings: Readings): Html {
   const { reconciliation: found } = readings;
   if (found === undefined) {
     return html`<p>
-      The CRM and the service were never compared: <code>crmsync reconcile</code>.
+      The CRM and the service were never compared. A comparison (<code>crmsync reconcile</code>)
+      finds what differs for a request per 5000 relations.
     </p>`;
   }
   const { at, drift, equal, records, tookMs } = found;
   const kinds = DRIFT_KINDS.filter((kind) => drift[kind] > 0);
   return html`<p>
-      Last compared ${moment(at)}: ${equal} of ${counted(records, "record")} equal, in
+      Last compared ${ago(at)}: ${equal} of ${counted(records, "record")} equal, in
       ${duration(tookMs)}.
     </p>
     ${
@@ -60,7 +61,7 @@ export function runsView(readings: Readings): Html | undefined {
     ${runs.map(
       ({ at, result, source, tookMs }) =>
         html`<dt>Last run of ${SOURCES[source]}</dt>
-          <dd>${moment(at)}, in ${duration(tookMs)}: ${RESULTS[result]}</dd>`,
+          <dd>${ago(at)}, in ${duration(tookMs)}: ${RESULTS[result]}</dd>`,
     )}
     ${
       reconcileNextAt !== undefined &&

@@ -44,7 +44,3 @@ function relative(ms: number): string {
   if (Math.abs(ms) < 5000) return "just now";
   return RELATIVE.format(Math.trunc(ms / size), unit);
 }
-
-/** @param iso null: not known. */
-export const momentOf = (iso: string | null): Html | string =>
-  moment(iso === null ? undefined : Date.parse(iso));

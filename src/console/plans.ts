@@ -1,4 +1,4 @@
-/** The last plans of the tab Bulk and reconcile, and the differences that one of them has found. */
+/** The last plans of the tab Imports, and the differences that one of them has found. */
 import type { FastifyInstance } from "fastify";
 import { counted } from "../ops/counted.ts";
 import { findPlan, planPage } from "../reconcile/find-plan.ts";
@@ -14,7 +14,7 @@ import { DRIFT_KINDS } from "../sync/drift.ts";
 import { driftTable } from "./drift-table.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { tabPath } from "./layout.ts";
-import { moment } from "./moment.ts";
+import { ago } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { pageNumberOf, pager, queryOf, ROWS, sendPage } from "./send-page.ts";
 import { table, type Column } from "./table.ts";
@@ -36,16 +36,16 @@ export function servePlan(app: FastifyInstance, ports: ConsolePorts): void {
   });
 }
 
-const back = (): Html => html`<p><a href="${BULK}">Bulk and reconcile</a></p>`;
+const back = (): Html => html`<p><a href="${BULK}">Imports</a></p>`;
 
 /** Newest first. */
 export function plansView(past: readonly PastComparison[]): Html {
-  if (past.length === 0) return html`<p>No comparison is remembered.</p>`;
+  if (past.length === 0) return html`<p class="dim">No comparison is remembered.</p>`;
   return table({
     caption: "What comparisons found, and what became of their plans; the newest first",
     rows: past,
     columns: [
-      { heading: "Compared", cell: ({ at }) => moment(at) },
+      { heading: "Compared", cell: ({ at }) => ago(at) },
       { heading: "Begun by", cell: sourceText },
       { heading: "Differences found", cell: foundText },
       { heading: "Plan", cell: planCell },
@@ -80,8 +80,7 @@ const TONES = { good: "good", waits: "warning", bad: "bad" } as const;
 
 function endingView(one: PastComparison): Html {
   const { at, says, tone } = endingOf(one);
-  return html`<span class="${TONES[tone]}">${says}</span
-    >${at !== undefined && html`, ${moment(at)}`}`;
+  return html`<span class="${TONES[tone]}">${says}</span>${at !== undefined && html`, ${ago(at)}`}`;
 }
 
 function foundText({ drift, equal, records }: PastComparison): string {
@@ -95,7 +94,7 @@ function aboutPlan(one: PastComparison): Html {
   const kinds = DRIFT_KINDS.filter((kind) => (drift[kind] ?? 0) > 0);
   return html`<dl>
       <dt>Compared</dt>
-      <dd>${moment(at)}, in ${duration(tookMs)}, by ${sourceText(one)}</dd>
+      <dd>${ago(at)}, in ${duration(tookMs)}, by ${sourceText(one)}</dd>
       <dt>What became of it</dt>
       <dd>${endingView(one)}</dd>
     </dl>

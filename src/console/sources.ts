@@ -7,8 +7,9 @@ import { isSilent, refusedIn, type RefusedRequests } from "../status/senders.ts"
 import { sumOf } from "../state/outcomes.ts";
 import { html, type Html } from "./html.ts";
 import { live, tabPath } from "./layout.ts";
-import { moment } from "./moment.ts";
+import { ago } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
+import { runbookView } from "./remedies.ts";
 import { sendPage } from "./send-page.ts";
 import { table } from "./table.ts";
 
@@ -37,7 +38,7 @@ function heard(readings: Readings): Html {
       { heading: "Source", cell: ([source]) => source },
       {
         heading: "Last event",
-        cell: ([, at]) => html`${moment(at)}, ${duration(Math.max(0, readings.now - at))} ago`,
+        cell: ([, at]) => ago(at),
       },
       { heading: "State", cell: ([source, at]) => stateOf(readings, source, at) },
     ],
@@ -45,7 +46,7 @@ function heard(readings: Readings): Html {
   ${hidden > 0 && html`<p>${hidden} more are not shown.</p>`}`;
 }
 
-function pulled({ minutes, now, pulls }: Readings): Html | false {
+function pulled({ minutes, pulls }: Readings): Html | false {
   const all = Object.entries(pulls);
   const missed = sumOf(minutes);
   return (
@@ -58,10 +59,7 @@ function pulled({ minutes, now, pulls }: Readings): Html | false {
           { heading: "CRM", cell: ([crm]) => crm },
           {
             heading: "Last pull",
-            cell: ([, { at }]) =>
-              at === undefined
-                ? "not yet"
-                : html`${moment(at)}, ${duration(Math.max(0, now - at))} ago`,
+            cell: ([, { at }]) => ago(at, "not yet"),
           },
           {
             heading: "State",
@@ -103,8 +101,9 @@ function refused(requests: readonly RefusedRequests[]): Html {
   return html`<h2>Refused requests</h2>
     <p>
       The events of these requests are not here. Senders that keep them send them again once the
-      cause is removed: see docs/runbook.md#crmsyncsendererrors.
+      cause is removed.
     </p>
+    ${runbookView("docs/runbook.md#crmsyncsendererrors", "refused")}
     ${table({
       caption: "Requests of senders that were not accepted in the last hour",
       rows: requests,

@@ -1,4 +1,4 @@
-/** The tab Bulk and reconcile over real HTTP. */
+/** The tab Imports over real HTTP. */
 import { expect, test } from "vitest";
 import { NO_DRIFT } from "../../../src/sync/drift.ts";
 import type { StateToStage } from "../../../src/sync/staged-state.ts";
@@ -15,7 +15,7 @@ test("an operator pauses bulk with a reason, and resumes it; a viewer is refused
   const form = { form: proofIn(page), reason: "<script>it is\u202e Friday" };
   const paused = await operator.post("/console/bulk/pause", form);
   const shown = (await operator.request(paused.headers.get("location") ?? "")).text;
-  expect(shown).toContain("The lane bulk is paused.");
+  expect(shown).toContain("Imports are paused.");
   expect(shown).toContain("&lt;script&gt;it is\\u202e Friday");
   expect(await bulkPauses.current()).toMatchObject({ by: "operator via console at 127.0.0.1" });
 
@@ -42,7 +42,7 @@ test("an operator pauses bulk with a reason, and resumes it; a viewer is refused
 
   await expect.poll(see).toContain("do not resume");
   const resumed = await operator.submit("/console/bulk", "/console/bulk/resume");
-  expect(resumed.text).toContain("The lane bulk is resumed.");
+  expect(resumed.text).toContain("Imports are resumed.");
   expect(await bulkPauses.current()).toBe(undefined);
 });
 
@@ -66,7 +66,7 @@ test("an operator cancels what the page has shown, and nothing that came later",
   for (const state of [bulkState("a"), bulkState("b"), bulkState("c", "live")]) await stage(state);
   const operator = server.visitor();
   await operator.logIn(OPERATOR);
-  expect((await operator.request("/console/bulk")).text).toContain("Cancel bulk work");
+  expect((await operator.request("/console/bulk")).text).toContain("Cancel imports");
   const page = (await operator.request("/console/bulk/cancel")).text;
   expect(page).toContain("Drop 2 changes");
   const [path = ""] = /\/console\/bulk\/cancel\?last=\d+/.exec(page) ?? [];
