@@ -110,8 +110,10 @@ function confirmation(session: Session, { last, plan, waiting }: CancelView): Ht
     ${postForm(
       session,
       path,
-      html`<button class="drop">Drop ${counted(waiting, "change")}</button>
-        <a href="${PATH}">Keep them</a>`,
+      html`<p class="acts">
+        <a class="button" href="${PATH}">Keep them</a>
+        <button class="drop">Drop ${counted(waiting, "change")}</button>
+      </p>`,
     )}`;
 }
 
@@ -139,8 +141,8 @@ function bulkView({ paused, plan, requests, reserve, sentInLastHour }: BulkStatu
   ${
     requests + sentInLastHour > 0 &&
     html`<p class="dim">
-      At least ${counted(requests, "request")} to send; ${sentInLastHour} sent in the last hour.
-      ${reserve} requests of each hour are left to live changes.
+      ${requests > 0 && `At least ${counted(requests, "request")} to send; `}${sentInLastHour} sent
+      in the last hour. ${reserve} requests of each hour are left to live changes.
     </p>`
   }`;
 }

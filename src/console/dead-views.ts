@@ -268,9 +268,9 @@ export function confirmView(session: Session, choice: DeadChoice, chosen: Chosen
   const which = id === undefined ? { group: group ?? "" } : { id };
   const fails = preview !== undefined && 2 * preview.fails > preview.letters;
   const button = html`<p class="acts">
-    ${fails && html`<a class="button main" href="${PATH}">Correct them first</a>`}
+    ${(fails || act === "drop") && html`<a class="button ${fails ? "main" : ""}" href="${PATH}">${fails ? "Correct them first" : "Keep them"}</a>`}
     <button class="${style || (fails ? "" : "main")}">${name(countOf(count))}</button>
-    ${!fails && html`<a href="${PATH}">Cancel</a>`}
+    ${!fails && act !== "drop" && html`<a href="${PATH}">Cancel</a>`}
   </p>`;
   return html`${about !== "" && html`<p><strong>${about}</strong></p>`}
     <p>${does}</p>

@@ -207,8 +207,11 @@ function confirmation(session: Session, choice: Choice, found: readonly HeldTerm
   const { does, style, verb } = ACTS[act];
   const path = pathTo(PATH, { act, ...(code === undefined ? {} : { code }), at });
   const shown = found.slice(0, ROWS);
-  const button = html`<button class="${style || "main"}">${verb} ${countOf(found.length)}</button>
-    <a href="${PATH}">Cancel</a>`;
+  const button = html`<p class="acts">
+    ${act === "drop" && html`<a class="button" href="${PATH}">Keep them</a>`}
+    <button class="${style || "main"}">${verb} ${countOf(found.length)}</button>
+    ${act === "release" && html`<a href="${PATH}">Cancel</a>`}
+  </p>`;
   return html`<p>${does}</p>
     ${postForm(session, path, button)}
     <ul class="names">

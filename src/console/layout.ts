@@ -21,7 +21,7 @@ export type Tab = keyof typeof TABS;
 export interface Page {
   readonly title: string;
   readonly tab?: Tab;
-  /** Stands for the title on the page itself. */
+  /** Stands for the title on the page itself, and follows the state. */
   readonly heading?: Value;
   readonly main: Html;
   /** What was searched for. */
@@ -50,7 +50,8 @@ export const layout = (
         <a class="skip" href="#main">Skip to the content</a>
         ${frame.session === undefined ? html`<header><p class="brand">crmsync</p></header>` : header(frame.session, page)}
         <main id="main" tabindex="-1">
-          ${live("heading", html`<h1>${page.heading ?? page.title}</h1>`)}${page.main}
+          ${page.heading === undefined ? html`<h1>${page.title}</h1>` : live("heading", html`<h1>${page.heading}</h1>`)}
+          ${page.main}
         </main>
         ${frame.session === undefined ? "" : footer(frame)}
       </body>

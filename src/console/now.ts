@@ -135,7 +135,7 @@ function backlog({ backlog, bulk, deadLetters, outcomesOfLastHour, terminations 
     waiting > 0 &&
     html`${barFigure(parts, sent + waiting, `${waiting} wait, ${sent} were written in the last hour`)}
       <p class="dim">
-        ${words.join(", ")}; ${sent} were written in the last hour.
+        ${words.join(", ")}${sent > 0 && `; ${sent} were written in the last hour`}.
         ${drainedAt === null ? "Their end is not known now." : html`All are sent by ${moment(Date.parse(drainedAt))}.`}
       </p>`
   }

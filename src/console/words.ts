@@ -4,10 +4,12 @@ import { moment } from "./moment.ts";
 
 /** Of our own words and of commands; each page has the button that does what its command does. */
 const WORDS: readonly (readonly [RegExp, string])[] = [
+  [/`(\w+)`/g, "$1"],
   [/ \(crmsync [^()]*\)/g, ""],
   [/: crmsync (?:dead list|reconcile|notify test|ledger forget)[^:;.]*(?=\.|$)/g, ""],
   [/ with crmsync (?:held (?:release|drop) .+?|ledger forget) --apply/g, ""],
   [/ crmsync dead (?:show|list) .*$/g, ""],
+  [/(?:, or at once when| or) crmsync doctor is run/g, ""],
   [/, and see what becomes of it with crmsync preview/g, ""],
   [/; crmsync status shows the quota/g, ""],
   [/until crmsync bulk resume/g, "until a person resumes them"],
