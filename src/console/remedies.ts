@@ -19,28 +19,18 @@ const LOOK: Readonly<Partial<Record<Tab, string>>> = {
 };
 
 /** Section of the runbook → the tab that shows what it is about, or does what it says. */
-export const TAB_OF: Readonly<Record<string, Tab>> = {
-  crmsyncheldterminations: "held",
-  crmsyncfieldsemptied: "held",
-  crmsyncdeadletters: "dead",
-  crmsyncdeadlettersexpiring: "dead",
-  crmsyncchangesrejected: "dead",
-  "a-value-list-has-lost-values": "dead",
-  "a-mapping-was-wrong": "dead",
-  crmsyncbulkpaused: "bulk",
-  "a-plan-was-interrupted": "bulk",
-  crmsyncreconcilefailed: "bulk",
-  crmsyncreconcileblocked: "bulk",
-  crmsyncreconcileoverdue: "bulk",
-  crmsyncdrift: "bulk",
-  crmsyncsourcesilent: "sources",
-  crmsyncsendererrors: "sources",
-  crmsyncsourceclockahead: "sources",
-  crmsyncchangeslost: "sources",
-  crmsyncpulloverdue: "sources",
-  "webhooks-get-lost": "sources",
-  crmsyncchangestuck: "records",
-};
+export const TAB_OF: Readonly<Record<string, Tab>> = Object.fromEntries(
+  Object.entries({
+    held: "crmsyncheldterminations crmsyncfieldsemptied",
+    dead: `crmsyncdeadletters crmsyncdeadlettersexpiring crmsyncchangesrejected a-mapping-was-wrong
+      a-value-list-has-lost-values`,
+    bulk: `crmsyncbulkpaused a-plan-was-interrupted crmsyncreconcilefailed crmsyncreconcileblocked
+      crmsyncreconcileoverdue crmsyncdrift`,
+    sources: `crmsyncsourcesilent crmsyncsendererrors crmsyncsourceclockahead crmsyncchangeslost
+      crmsyncpulloverdue webhooks-get-lost`,
+    records: "crmsyncchangestuck",
+  }).flatMap(([tab, names]) => names.split(/\s+/).map((name) => [name, tab as Tab])),
+);
 
 let sections: ReadonlyMap<string, Section> | undefined;
 

@@ -86,6 +86,21 @@ test("300 dead letters of one fault are one line, and tried again with three cli
   expect(acts[0]).toMatchObject({ act: "dead.redrive", by: "operator via console at 127.0.0.1" });
 });
 
+test("where most would fail again, trying again is not the main button; dropping never stands first", async () => {
+  await using server = await serveConsole();
+  await store(server.runtime, [letterOf("w1", { birthDate: "1.2.1980" })]);
+  const operator = server.visitor();
+  await operator.logIn(OPERATOR);
+  const groups = await groupsFor(operator);
+  const [again = "", ...drops] = linksIn(groups, "/console/dead/confirm");
+  expect(again).toContain("act=redrive");
+  const confirm = (await operator.request(again)).text;
+  expect(confirm).toMatch(/1 of 1 would fail again/);
+  expect(confirm).toMatch(/class="button main"[^>]*>Correct them first[^]*<button class="">Try 1/);
+  const drop = (await operator.request(drops[0] ?? "")).text;
+  expect(drop).toMatch(/Keep them<\/a\s*>[^]*<button class="drop">Drop 1 dead letter/);
+});
+
 test("what is dropped is what the page has shown: nothing that came later, and no newer event", async () => {
   await using server = await serveConsole();
   const { runtime } = server;
