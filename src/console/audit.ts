@@ -19,7 +19,7 @@ import { actorOf, formOf, sessionOf } from "./access.ts";
 import { csvLine } from "./csv-line.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { postForm, tabPath } from "./layout.ts";
-import { momentOf } from "./moment.ts";
+import { moment } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { queryOf, ROWS, sendPage } from "./send-page.ts";
 import { table } from "./table.ts";
@@ -133,7 +133,7 @@ async function results(request: FastifyRequest, asked: Asked, ports: ConsolePort
   const compressed = files.filter((file) => file.endsWith(".gz")).length;
   return html`${lines.length === 0 ? html`<p>No line fits.</p>` : linesTable(lines, hashes)}
     <p class="dim">
-      ${searchedTo !== undefined && html`Searched back to ${momentOf(searchedTo)}. `}${
+      ${searchedTo !== undefined && html`Searched back to ${moment(Date.parse(searchedTo))}. `}${
         compressed > 0 &&
         `Older lines lie in ${counted(compressed, "compressed file")}: an export has them. `
       }Days
@@ -220,7 +220,7 @@ const linesTable = (lines: readonly Line[], hashes: LineHashes): Html =>
     caption: "The newest first",
     rows: lines,
     columns: [
-      { heading: "When", cell: (line) => momentOf(atOf(line) ?? null) },
+      { heading: "When", cell: (line) => moment(Date.parse(atOf(line) ?? "")) },
       { heading: "What", cell: whatCell },
       { heading: "Record", cell: recordCell },
       { heading: "Who", cell: whoCell },
