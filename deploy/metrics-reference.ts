@@ -77,6 +77,7 @@ export const IDLE: Readings = {
   openComparisons: [],
   feeding: undefined,
   isFeeding: false,
+  approvals: [],
   bulkPause: undefined,
   crmChecks: {},
   pulls: {},

@@ -108,6 +108,9 @@ export function pullEveryMs(text: string): number {
   return Number(count) * (UNITS_MS[unit] ?? Number.NaN);
 }
 
+/** Acts that may need a second person. */
+export const APPROVAL_ACTS = ["held", "plan", "forget", "drop"] as const;
+
 const DATE = z.iso.datetime({ offset: true }).or(z.iso.date());
 
 const variables = {
@@ -291,6 +294,18 @@ const variables = {
     .optional(),
   RECONCILE_FROM: z.string().optional(),
   RECONCILE_APPLY: z.literal("1", { error: "may only be 1" }).optional(),
+  /** Acts that need a second person. */
+  APPROVALS: z
+    .string()
+    .transform((text) => [...new Set(text.split(",").map((part) => part.trim().toLowerCase()))])
+    .pipe(
+      z.array(
+        z.enum(APPROVAL_ACTS, {
+          error: "must list acts, of held, plan, forget and drop, with commas between",
+        }),
+      ),
+    )
+    .default([]),
   /** Without it, the address in NOTIFY_URL decides. */
   NOTIFY_FORMAT: z
     .enum(["webhook", "slack", "teams"], { error: "must be webhook, slack or teams" })
@@ -310,6 +325,7 @@ const SECRETS = [
   "OPERATOR_TOKEN",
   "VIEWER_TOKEN",
   "OIDC_CLIENT_SECRET",
+  "MY_TOKEN",
   "STATE_KEY",
   "AUDIT_KEY",
   "HUBSPOT_WEBHOOK_SECRET",
@@ -344,6 +360,7 @@ const RULES_OF: Partial<Record<SecretName, SecretRule>> = {
   OPERATOR_TOKEN: secretRules.named,
   VIEWER_TOKEN: secretRules.named,
   OIDC_CLIENT_SECRET: secretRules.client,
+  MY_TOKEN: secretRules.named,
   SALESFORCE_WEBHOOK_SECRET: secretRules.chosen,
   DYNAMICS_WEBHOOK_SECRET: secretRules.chosen,
   PIPEDRIVE_WEBHOOK_SECRET: secretRules.chosen,
@@ -394,7 +411,8 @@ export type Config = Values & {
  * cannot be used.
  * @throws ConfigError that names every wrong variable.
  */
-export const readStateConfig = (env?: Env): Config => readConfig(env, ["STATE_KEY", "AUDIT_KEY"]);
+export const readStateConfig = (env?: Env): Config =>
+  readConfig(env, ["STATE_KEY", "AUDIT_KEY", "MY_TOKEN"]);
 
 /**
  * @param given replaces variables of the environment.

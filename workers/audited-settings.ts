@@ -3,6 +3,9 @@ import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import type { Config } from "../src/config.ts";
 
+/** Settings that are lists of texts. */
+const LISTS: ReadonlySet<string> = new Set(["APPROVALS", "HTTP_TRUSTED_PROXIES"]);
+
 /** Variable → its value, or its default; of a secret: where it is from. */
 export function settingsOf(config: Config): Readonly<Record<string, string | number>> {
   const settings: Record<string, string | number> = {};
@@ -11,7 +14,7 @@ export function settingsOf(config: Config): Readonly<Record<string, string | num
       settings[name] = Number.isFinite(value) ? value : "unlimited";
     }
     if (typeof value === "string") settings[name] = withoutCredentials(value);
-    if (name === "HTTP_TRUSTED_PROXIES" && Array.isArray(value)) settings[name] = value.join(",");
+    if (LISTS.has(name) && Array.isArray(value)) settings[name] = value.join(",");
   }
   settings["DEAD_LETTER_DAYS"] ??= "never";
   for (const [name, secret] of Object.entries(config.secrets)) {

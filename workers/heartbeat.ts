@@ -2,6 +2,7 @@
 import { basename } from "node:path";
 import type { Part } from "../src/ops/shutdown.ts";
 import type { ServiceAddress } from "../src/service/open-service.ts";
+import { marksOf } from "../src/people/tokens.ts";
 import { serviceName } from "../src/state/known-service.ts";
 import { thisProcess } from "./audit-trail.ts";
 import { hashOfFile } from "./audited-settings.ts";
@@ -46,6 +47,7 @@ export function startHeartbeat(
       stateVersion: STATE_VERSION,
       roles: [...roles],
       settings,
+      holders: holdersIn(config),
       startedAt: Math.round(clock.now() - (performance.now() - startedAt)),
       ...clock.view(),
       ...(frozen && { frozen }),
@@ -82,6 +84,10 @@ export function startHeartbeat(
   };
 }
 
+/** Mark of each named operator's token → the name; the file of the tokens may have changed. */
+export const holdersIn = ({ secrets: { OPERATOR_TOKEN } }: Runtime["config"]) =>
+  marksOf({ operator: OPERATOR_TOKEN && (() => OPERATOR_TOKEN.value()) });
+
 /**
  * Settings that are compared between processes. Everybody who may read the status sees them, so the
  * service's address is replaced by a hash, and the path of the mapping file by its name.
@@ -93,6 +99,7 @@ function sharedSettings(
 ) {
   const hash = hashOfFile(config.MAPPING)?.slice("sha256:".length, "sha256:".length + 8);
   return {
+    APPROVALS: config.APPROVALS.toSorted().join(",") || "none",
     ...(roles.has("intake") && {
       MAPPING: `${basename(mapping.name)}${hash === undefined ? "" : ` (${hash})`}`,
       ...(config.PULL_FROM !== undefined && { PULL_FROM: config.PULL_FROM.join(",") }),

@@ -9,6 +9,7 @@ import type { ServiceAddress } from "../src/service/open-service.ts";
 import type { Role } from "../src/state/heartbeats.ts";
 import { tokenName } from "../src/state/known-service.ts";
 import type { StateVersionError } from "../src/state/state-version.ts";
+import { keepApprovals } from "./approvals.ts";
 import { startAuditing } from "./audit.ts";
 import { keepClock } from "./clock.ts";
 import { expireReconcileFiles } from "./expire-reconcile-files.ts";
@@ -91,6 +92,7 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   }
   const service = roles.has("sync") ? options.service : undefined;
   shutdown.closes("heartbeat", startHeartbeat(runtime, roles, service));
+  shutdown.closes("approvals", keepApprovals(runtime));
   shutdown.closes("redis file", rewriteAof(runtime));
   shutdown.closes("sealing", keepSealed(runtime));
   shutdown.closes("files of reconcile", expireReconcileFiles(runtime));

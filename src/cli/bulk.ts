@@ -76,7 +76,7 @@ async function status({ json }: JsonOption): Promise<void> {
 
 async function pause({ json, reason }: JsonOption & { readonly reason?: string }): Promise<void> {
   await withStores(async (stores) => {
-    const { begun, pause } = await pauseBulk(stores, { by: operatorName(), reason });
+    const { begun, pause } = await pauseBulk(stores, { by: await operatorName(stores), reason });
     const since = new Date(pause.since).toISOString();
     if (json) return print(printable(JSON.stringify({ begun, paused: { ...pause, since } })));
     const until = "no bulk change is sent until crmsync bulk resume; live changes go on";
@@ -90,7 +90,7 @@ async function pause({ json, reason }: JsonOption & { readonly reason?: string }
 
 async function resume({ json }: JsonOption): Promise<void> {
   await withStores(async (stores) => {
-    const pause = await resumeBulk(stores, { by: operatorName() });
+    const pause = await resumeBulk(stores, { by: await operatorName(stores) });
     const resumed = pause !== undefined;
     if (json) return print(JSON.stringify({ resumed }));
     print(resumed ? "resumed: bulk changes are sent again" : "was not paused; nothing changed");
@@ -109,7 +109,7 @@ async function cancel({ json, yes }: JsonOption & { readonly yes?: true }): Prom
     const cancelled = isNothing
       ? { dropped: 0, busy: 0, plan: undefined }
       : await cancelBulk(stores, view, {
-          by: operatorName(),
+          by: await operatorName(stores),
           onProgress: (dropped) => bar.update(dropped, view.waiting),
         });
     bar.stop();

@@ -3,6 +3,7 @@ import { Command, InvalidArgumentError } from "commander";
 import { GROUP_ID } from "../dead-letters/group-of.ts";
 import { DEAD_REASONS } from "../sync/dead-letter.ts";
 import { EVENT_FIELDS, RECORD_FIELDS } from "../sync/problem-fields.ts";
+import { WHY_OPTION } from "./asked.ts";
 import { Choice } from "./choice.ts";
 import { drop, redrive, type ActOptions } from "./dead/act.ts";
 import { list, show } from "./dead/list.ts";
@@ -44,7 +45,7 @@ A dead letter is deleted DEAD_LETTER_DAYS (30) after it was stored last; list sa
 It says beforehand what would become of each event now, by the present mapping (MAPPING), validation
 and value lists. With --apply on a terminal it says so too, and asks.`,
     );
-  selecting(dead, "drop", "delete them for good", drop);
+  selecting(dead, "drop", "delete them for good", drop).option(...WHY_OPTION);
   return dead;
 }
 

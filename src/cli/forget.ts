@@ -1,26 +1,20 @@
 /** `crmsync forget`: erases what crmsync knows of one person. */
 import { Command } from "commander";
-import { EventNames } from "../forget/name-event.ts";
-import { eraseTraces, isEmpty, type Erased } from "../forget/erase-traces.ts";
-import { TraceFinder, TRACES, type Counts, type Traces } from "../forget/find-traces.ts";
-import { rewriteFile } from "../forget/rewrite-file.ts";
+import { isEmpty } from "../forget/erase-traces.ts";
+import { erasePerson, findPerson, listOf, type Report } from "../forget/erase-person.ts";
+import { TRACES, type TraceFinder, type Traces } from "../forget/find-traces.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
-import { counted } from "../ops/counted.ts";
 import { printable, printableLines } from "../ops/printable.ts";
-import type { Stores } from "../status/stores.ts";
-import { recordAct } from "./operator.ts";
+import { isAsked, WHY_OPTION } from "./asked.ts";
+import { operatorName } from "./operator.ts";
 import { recordNames } from "./record-name.ts";
 import { similarText } from "./similar-text.ts";
 import { withStores } from "./with-stores.ts";
 
-/** Waits this much longer than a request may hold its record, ms. */
-const MARGIN_MS = 60_000;
-
-const REWRITE_MS = 120_000;
-
 interface Options {
   readonly apply?: true;
   readonly json?: true;
+  readonly why?: string;
 }
 
 export function forgetCommand(): Command {
@@ -34,6 +28,7 @@ export function forgetCommand(): Command {
       recordNames,
     )
     .option("--apply", "do it; without it, only print what would be erased")
+    .option(...WHY_OPTION)
     .option("--json", "print as JSON")
     .addHelpText(
       "after",
@@ -55,15 +50,19 @@ Exit code: 1 if something could not be erased.`,
     .action(forget);
 }
 
-async function forget(names: readonly string[], { apply, json }: Options): Promise<void> {
+async function forget(names: readonly string[], { apply, json, why }: Options): Promise<void> {
   await withStores(async (stores) => {
     const mapping = await loadMapping(stores.config.MAPPING);
     try {
-      await stores.tenantLists.reload();
-      const events = new EventNames(mapping, stores.tenantLists.current());
-      const finder = new TraceFinder(stores, events, names);
-      const found = await finder.find();
-      const report = apply ? await erase(stores, finder, names, found) : undefined;
+      const person = await findPerson(stores, mapping, names);
+      const { found, finder } = person;
+      const items = async () => found.crmCodes.map((crmCode) => [crmCode] as const);
+      if (apply && (await isAsked(stores, { act: "forget", names, reason: why }, items, json)))
+        return;
+      const by = { by: await operatorName(stores) };
+      const onWait = () =>
+        process.stderr.write("waiting for a job or a request that is under way\n");
+      const report = apply ? await erasePerson(stores, person, by, onWait) : undefined;
       const line = JSON.stringify(jsonOf(found, report));
       if (json) process.stdout.write(`${printable(line)}\n`);
       else process.stdout.write(printableLines(textOf(names, found, report)));
@@ -81,34 +80,6 @@ async function printSimilar({ lookup }: TraceFinder, names: readonly string[]): 
     const text = similarText(await lookup.similar(name));
     if (text !== "") process.stdout.write(printableLines(`nothing is known of ${name}${text}\n`));
   }
-}
-
-interface Report extends Erased {
-  /** Undefined: the Redis is the operator's own, and rewriting its file is left to the operator. */
-  readonly isFileRewritten: boolean | undefined;
-}
-
-async function erase(
-  stores: Stores,
-  finder: TraceFinder,
-  names: readonly string[],
-  found: Traces,
-): Promise<Report> {
-  const { config, redis, stateVersion } = stores;
-  await stateVersion.require();
-  for (const crmCode of found.crmCodes) await recordAct(stores, "forget", { crmCode });
-  // No crmCode is known: the record could not be mapped, for instance, or nothing is known of the person.
-  if (found.crmCodes.length === 0) {
-    const records = [...new Set([...names, ...found.subjects])];
-    await recordAct(stores, "forget", { details: { records } });
-  }
-  const done = await eraseTraces(stores, finder, found, {
-    withinMs: 2 * config.SERVICE_TIMEOUT_MS + MARGIN_MS,
-    onWait: () => process.stderr.write("waiting for a job or a request that is under way\n"),
-  });
-  const isFileRewritten =
-    config.REDIS_URL === undefined ? await rewriteFile(redis, REWRITE_MS) : undefined;
-  return { ...done, isFileRewritten };
 }
 
 function jsonOf({ counts, crmCodes, subjects, related }: Traces, report: Report | undefined) {
@@ -162,11 +133,3 @@ function resultOf({ erased, left, isFileRewritten }: Report): string[] {
     "not erased: exports, plans and reports in RECONCILE_DIR and DATA_DIR/reconcile, logs, backups of Redis, the relation on the service, the record in the CRM\n",
   ];
 }
-
-const listOf = (counts: Readonly<Counts>): string =>
-  (Object.keys(TRACES) as (keyof typeof TRACES)[])
-    .flatMap((kind) => {
-      const [one, many] = TRACES[kind];
-      return counts[kind] === undefined ? [] : [counted(counts[kind], one, many)];
-    })
-    .join(", ");

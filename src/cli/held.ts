@@ -4,6 +4,7 @@ import { printable } from "../ops/printable.ts";
 import { choose, findAll, type Filter } from "../held/choose.ts";
 import { dropHeld, releaseHeld } from "../held/decide.ts";
 import { countOf, jsonOf, nameOf } from "./held/print.ts";
+import { isAsked, WHY_OPTION } from "./asked.ts";
 import { operatorName } from "./operator.ts";
 import { withStores } from "./with-stores.ts";
 import { WrongUsage } from "./wrong-usage.ts";
@@ -13,6 +14,7 @@ interface ListOptions extends Filter {
 }
 
 interface ActOptions extends ListOptions {
+  readonly why?: string;
   readonly all?: true;
   readonly apply?: true;
 }
@@ -36,6 +38,7 @@ export function heldCommand(): Command {
       .argument("[names...]", `${NAMES}; without, --source or --all selects them`)
       .option("--all", "all held changes")
       .option("--apply", "do it; without it, only print what would be done")
+      .option(...WHY_OPTION)
       .option("--json", "print the numbers as one line of JSON")
       .action((names: string[], options: ActOptions) => act(what, names, options));
   acting(
@@ -80,9 +83,12 @@ async function act(
         ? await findAll(heldTerminations, names)
         : await choose(heldTerminations, options);
     const done = { released: 0, dropped: 0 };
-    if (options.apply && what === "release")
-      done.released = await releaseHeld(stores, operatorName(), found);
-    else if (options.apply) done.dropped = await dropHeld(stores, operatorName(), found);
+    const { apply, json, why } = options;
+    const items = async () => found.map(({ crmCode, version }) => [crmCode, version] as const);
+    if (apply && (await isAsked(stores, { act: "held", what, reason: why }, items, json))) return;
+    const by = await operatorName(stores);
+    if (apply && what === "release") done.released = await releaseHeld(stores, by, found);
+    else if (apply) done.dropped = await dropHeld(stores, by, found);
     else if (!options.json) for (const one of found) process.stdout.write(`${nameOf(one)}\n`);
     printResult(what, found.length, done, options);
   });

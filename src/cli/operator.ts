@@ -1,17 +1,50 @@
-/** Records what an operator does by a command. */
+/** Who uses a command, and what they do by it. */
 import { hostname, userInfo } from "node:os";
+import type { Actor } from "../approvals/person.ts";
+import { readConfig } from "../config.ts";
+import { UserError } from "../ops/user-error.ts";
+import { markOf, marksOf, operatorNamed } from "../people/tokens.ts";
 import type { Act, ActName } from "../state/audit-acts.ts";
 import type { Stores } from "../status/stores.ts";
 
+type Known = Pick<Stores, "approvals" | "config">;
+
 /** Call it before the act is done: then no act is without its line in the audit trail. */
-export const recordAct = (
-  { auditActs }: Pick<Stores, "auditActs">,
+export async function recordAct(
+  stores: Known & Pick<Stores, "auditActs">,
   act: ActName,
   about: Pick<Act, "crmCode" | "event" | "details"> = {},
-): Promise<void> => auditActs.record({ act, by: operatorName(), ...about });
+): Promise<void> {
+  await stores.auditActs.record({ act, by: await operatorName(stores), ...about });
+}
 
 /** The user of this command, as the audit trail names users. */
-export const operatorName = (): string => `${userName()}@${hostname()}`;
+export const operatorName = async (stores: Known): Promise<string> => (await actorOf(stores)).by;
+
+/**
+ * The user of this command, with the person that MY_TOKEN proves. The running daemons tell whose token it is; what
+ * this command has in its own environment counts only where none has ever run.
+ * @throws UserError for a token that nobody has.
+ */
+export async function actorOf({ approvals, config }: Known): Promise<Actor> {
+  const user = `${userName()}@${hostname()}`;
+  const token = config.secrets.MY_TOKEN?.value();
+  if (token === undefined) return { by: user, person: undefined, marks: [] };
+  const holders = (await approvals.rule())?.holders ?? ownHolders();
+  const name = holders[markOf(token)];
+  if (name === undefined) {
+    throw new UserError(
+      "MY_TOKEN is none of the tokens to which OPERATOR_TOKEN of the running daemon gives a name (anna:<token>): ask for yours, or leave MY_TOKEN out. A new token counts within a minute",
+    );
+  }
+  const marks = Object.keys(holders).filter((mark) => holders[mark] === name);
+  return { by: `${name} via ${user}`, person: operatorNamed(name), marks };
+}
+
+function ownHolders(): Readonly<Record<string, string>> {
+  const { OPERATOR_TOKEN } = readConfig(undefined, ["OPERATOR_TOKEN"]).secrets;
+  return marksOf({ operator: OPERATOR_TOKEN && (() => OPERATOR_TOKEN.value()) });
+}
 
 /** In a container, the user may have a number and no name. */
 function userName(): string {

@@ -14,6 +14,7 @@ const COMMANDS = {
   why: async () => (await import("./why.ts")).whyCommand(),
   doctor: async () => (await import("./doctor.ts")).doctorCommand(),
   held: async () => (await import("./held.ts")).heldCommand(),
+  approvals: async () => (await import("./approvals.ts")).approvalsCommand(),
   bulk: async () => (await import("./bulk.ts")).bulkCommand(),
   reconcile: async () => (await import("./reconcile.ts")).reconcileCommand(),
   ledger: async () => (await import("./ledger.ts")).ledgerCommand(),
@@ -41,7 +42,8 @@ export async function createProgram(wanted?: string): Promise<Command> {
     .addHelpText(
       "after",
       `
-Exit codes: 0 done, 1 failed and said why, 2 wrong usage, 78 the configuration cannot work.
+Exit codes: 0 done, 1 failed and said why, 2 wrong usage, 3 asked and not done: another person
+must approve it (APPROVALS), 78 the configuration cannot work.
 Configuration comes from environment variables: docs/configuration.md lists them.`,
     );
   const loaded = NAMES.filter((name) => name === wanted);

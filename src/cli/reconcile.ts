@@ -14,6 +14,7 @@ import { openSession, type Session } from "../reconcile/session.ts";
 import { listCrm, LISTED_CRMS, openListing } from "../reconcile/crm-snapshot.ts";
 import { openSnapshot, type OpenSnapshot } from "../reconcile/open-snapshot.ts";
 import { unfinishedPlan } from "../reconcile/carry-out.ts";
+import { WHY_OPTION } from "./asked.ts";
 import { recordAct } from "./operator.ts";
 import { applyIt } from "./reconcile/apply.ts";
 import { confirmed } from "./confirm.ts";
@@ -81,6 +82,7 @@ export function reconcileCommand(): Command {
     .option("--report <file>", "write each difference to this file, as JSON lines or .csv")
     .option("--show-values", "with --report: also the values, which are personal data")
     .option("--forget <plan>", "dismiss a comparison whose plan is not to be carried out")
+    .option(...WHY_OPTION)
     .option("--list", "print the last ten comparisons, and what became of their plans")
     .option("--json", "print the result as JSON")
     .addHelpText(
@@ -92,8 +94,8 @@ changes at once in the lane bulk, which a running daemon sends as the quota allo
 first, and newer ones win. A plan is used once. If it is interrupted, the same command continues.
 --from lists the objects that the mapping names, with the credentials by which the daemon reads
 records (docs/webhooks.md), and compares them as it compares a file.
-docs/reconcile.md describes it. Exit code: 1 when it stopped and said why, else 0, also with
-differences.`,
+docs/reconcile.md describes it. Exit code: 1 when it stopped and said why, 3 when another
+person must approve the plan first (APPROVALS), else 0, also with differences.`,
     )
     .action(reconcile);
 }

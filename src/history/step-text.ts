@@ -2,7 +2,14 @@
 import { HELD_BECAUSE, type HeldWhy } from "../sync/staged-state.ts";
 import { failedWhens, type FailedWhen, type PresentWhens } from "../mapping/whens.ts";
 import { clockTime } from "../status/clock-time.ts";
-import { KEPT, type EventStep, type NotedEvent, type RunStep, type Step } from "../sync/step.ts";
+import {
+  KEPT,
+  type ActStep,
+  type EventStep,
+  type NotedEvent,
+  type RunStep,
+  type Step,
+} from "../sync/step.ts";
 import { ignoredText, keptIn, objectOf, rejectedText } from "./rest-fate.ts";
 import { inWords } from "../sync/service-reply.ts";
 
@@ -67,17 +74,23 @@ export function tellStep(step: Step, present: PresentWhens): ToldStep {
     case "dead":
       return { ...told, says: `${often}became a dead letter: ${rejectedText(step)}` };
     case "act":
-      return { ...told, says: often + (ACTS[step.act] ?? `a person did ${step.act}`) };
+      return { ...told, says: often + actText(step) };
   }
 }
 
+/** "anna released its held change, approved by ben". */
+function actText({ act, approvedBy, by = "a person" }: ActStep): string {
+  const did = ACTS[act] ?? `did ${act}`;
+  return `${by} ${did}${approvedBy === undefined ? "" : `, approved by ${approvedBy}`}`;
+}
+
 const ACTS: Readonly<Record<string, string>> = {
-  "dead.redrive": "a person redrove its dead letter",
-  "dead.drop": "a person dropped its dead letter",
-  "bulk.cancel": "a person dropped its change, with the others that waited in the lane bulk",
-  "held.release": "a person released its held change",
-  "held.drop": "a person dropped its held change",
-  "ledger.forget": "a person let the ledger forget what the service has of it",
+  "dead.redrive": "redrove its dead letter",
+  "dead.drop": "dropped its dead letter",
+  "bulk.cancel": "dropped its change, with the others that waited in the lane bulk",
+  "held.release": "released its held change",
+  "held.drop": "dropped its held change",
+  "ledger.forget": "let the ledger forget what the service has of it",
 };
 
 function eventText(step: EventStep, present: PresentWhens): string {

@@ -3,6 +3,7 @@
  * What stops all changes is always notified. Pure.
  */
 import type { Finding } from "../status/finding.ts";
+import { endText } from "../status/approval-text.ts";
 import { SILENT_MS } from "../status/senders.ts";
 import type { Readings } from "../status/readings.ts";
 
@@ -78,6 +79,13 @@ const ROWS: Readonly<Record<string, Row>> = {
   crmsyncfieldsemptied: { ends: "No field is emptied unusually often any more." },
   crmsyncpulloverdue: { ends: (crm) => `${crm} tells its changes again.`, lastsHours: 0.5 },
   crmsyncheldterminations: { ends: "No change is held any more." },
+  "an-act-waits-for-approval": {
+    ends: (id, { approvals }) => {
+      const one = approvals.find((each) => each.id === id);
+      return one === undefined ? "It has ended." : `Approval ${id} ${endText(one)}.`;
+    },
+    lastsHours: 0,
+  },
   crmsynctokenold: { ends: "The service token is younger than 80 days again." },
   crmsyncchangeslost: {
     ends: "A comparison has run since changes were lost, or a week has passed.",

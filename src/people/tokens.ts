@@ -1,4 +1,5 @@
 /** The tokens of people and machines: OPERATOR_TOKEN and VIEWER_TOKEN, each with the name of who holds it. */
+import { createHmac } from "node:crypto";
 import { isOneOf, secretsOf, type SecretText } from "../ops/secrets.ts";
 import { splitNamed } from "../ops/secret-variable.ts";
 import type { Person, Right } from "./person.ts";
@@ -38,3 +39,23 @@ export function holderOf(given: string | undefined, tokens: OpsTokens): Holder |
   const [holder] = holdersOf(tokens).flatMap((one) => (isOneOf(token, [one.token]) ? [one] : []));
   return holder;
 }
+
+/** Tells equal tokens, and nothing else of them. */
+export const markOf = (token: string): string =>
+  createHmac("sha256", splitNamed(token).token).update("crmsync mark").digest("base64url");
+
+/** Mark of each named operator's token → the name: it proves who acts where the tokens are not known. */
+export const marksOf = ({ operator }: Pick<OpsTokens, "operator">): Record<string, string> =>
+  Object.fromEntries(
+    holders("OPERATOR_TOKEN", operator).flatMap(({ person: { name }, token }) =>
+      name === undefined ? [] : [[markOf(token), name]],
+    ),
+  );
+
+/** Whoever holds a named token of OPERATOR_TOKEN. */
+export const operatorNamed = (name: string): Person => ({
+  name,
+  names: [name],
+  rights: RIGHTS.OPERATOR_TOKEN,
+  via: "OPERATOR_TOKEN",
+});

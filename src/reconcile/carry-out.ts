@@ -128,7 +128,7 @@ function claimKeeper(reconciliations: Reconciliations, owner: string): () => Pro
 }
 
 /** @throws UserError when the plan is for something else, was used, or is too old. */
-async function requireUsable(
+export async function requireUsable(
   session: Session,
   { scan, name }: OpenSnapshot,
   plan: OpenPlan,

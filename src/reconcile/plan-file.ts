@@ -69,6 +69,8 @@ export interface OpenPlan {
   readonly file: string;
   readonly header: PlanHeader;
   readonly entries: number;
+  /** Over all that was written. */
+  readonly hash: string;
 }
 
 /** Writes the plan beside its place and renames it: a plan that exists is whole. */
@@ -84,17 +86,19 @@ export async function writePlan(
     return line;
   };
   let count = 0;
+  let sha256 = "";
   function* lines(): Generator<string> {
     yield lineOf(header);
     for (const entry of entries) {
       yield lineOf(entry);
       count += 1;
     }
-    yield `${JSON.stringify({ entries: count, sha256: hash.digest("hex") })}\n`;
+    sha256 = hash.digest("hex");
+    yield `${JSON.stringify({ entries: count, sha256 })}\n`;
   }
   try {
     await writeWhole(file, lines());
-    return { file, header, entries: count };
+    return { file, header, entries: count, hash: sha256 };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
@@ -123,7 +127,7 @@ export async function openPlan(file: string): Promise<OpenPlan> {
   const isWhole = end.data.entries === lines - 1 && end.data.sha256 === hash.digest("hex");
   if (!isWhole)
     throw new UserError(`the plan ${file} was changed after it was written: make a new one`);
-  return { file, header, entries: end.data.entries };
+  return { file, header, entries: end.data.entries, hash: end.data.sha256 };
 }
 
 /** What a plan is made for, by its own words: whether it was changed is not checked. */

@@ -13,6 +13,10 @@ import { Store } from "./store.ts";
 
 /** What people and processes do; changes at the service have lines of their own. */
 export type ActName =
+  | "approval.approve"
+  | "approval.ask"
+  | "approval.expire"
+  | "approval.reject"
   | "bulk.cancel"
   | "bulk.pause"
   | "bulk.resume"
@@ -39,8 +43,11 @@ export interface Act {
   readonly crmCode?: string | undefined;
   readonly event?: { readonly id: unknown; readonly source: unknown } | undefined;
   /** More that the line says; no values of a person. */
-  readonly details?: Readonly<Record<string, unknown>>;
+  readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
+
+/** Who does something; `details`: who has approved it. */
+export type ActBy = Pick<Act, "by" | "details">;
 
 export interface WaitingAct {
   /** As it is stored. */
@@ -95,10 +102,12 @@ export class AuditActs extends Store {
   }
 
   /** Adds an act to the history of its record. */
-  note({ act, crmCode }: Act): void {
+  note({ act, by, crmCode, details }: Act): void {
     // What is forgotten keeps no history.
-    if (crmCode !== undefined && act !== "forget")
-      this.#history.note({ crmCode }, { kind: "act", act });
+    if (crmCode === undefined || act === "forget") return;
+    const approvedBy = details?.["approvedBy"];
+    const second = typeof approvedBy === "string" ? { approvedBy: shortName(approvedBy) } : {};
+    this.#history.note({ crmCode }, { kind: "act", act, by: shortName(by), ...second });
   }
 
   /** The oldest act without a line. */
@@ -141,6 +150,9 @@ export class AuditActs extends Store {
     }
   }
 }
+
+/** `anna via console at 10.0.0.7` → `anna`. */
+const shortName = (by: string): string => by.split(" via ")[0] ?? by;
 
 function lineOf(text: string): WaitingAct["line"] {
   const space = text.indexOf(" ");

@@ -43,6 +43,8 @@ export interface ProcessInfo {
   readonly secretProblems?: readonly string[];
   /** Host of the identity provider, and why nobody can sign in there. */
   readonly signInProblem?: string;
+  /** Mark of each named operator's token → the name; absent: none has a name. */
+  readonly holders?: Readonly<Record<string, string>>;
   /** Settings that must be the same in all processes that have them; absent: of an older release. */
   readonly settings?: Readonly<Record<string, string | number>>;
   /** The last time that it did not run although it should have. */

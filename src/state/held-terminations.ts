@@ -8,7 +8,7 @@ import { reading, type Reading } from "../ops/redis-reading.ts";
 import type { Lane } from "../event/lane.ts";
 import { drop, release } from "../sync/person.ts";
 import { timeOfOrder, VERIFY_AFTER_MS } from "../sync/record.ts";
-import type { HeldWhy } from "../sync/staged-state.ts";
+import type { HeldWhy, KnownRecord } from "../sync/staged-state.ts";
 import type { Call } from "./commit.ts";
 import type { Keys } from "./keys.ts";
 import type { RecordStore } from "./record-store.ts";
@@ -19,6 +19,8 @@ import { Store } from "./store.ts";
 
 export interface HeldTermination {
   readonly crmCode: string;
+  /** Of the state that is held: a newer event of the record makes another one. */
+  readonly version: number;
   /** ms */
   readonly heldAt: number;
   readonly why: HeldWhy;
@@ -36,6 +38,10 @@ const DAMAGED = JSON.stringify({
   type: "an event that cannot be opened:",
   subject: "somebody has changed it in Redis",
 });
+
+/** A newer change of the record may be held meanwhile. @param version undefined: no matter which. */
+const isSame = ({ staged }: KnownRecord, version: number | undefined): boolean =>
+  version === undefined || staged?.version === version;
 
 /** Records read in one round trip. */
 const PAGE = 200;
@@ -110,6 +116,7 @@ export class HeldTerminations extends Store {
     );
     return {
       crmCode,
+      version: staged.version,
       heldAt: staged.heldAt ?? staged.since,
       why: staged.heldWhy ?? "limit",
       fields: staged.heldFields ?? [],
@@ -123,11 +130,12 @@ export class HeldTerminations extends Store {
   /**
    * Lets a held change be sent.
    * @param act keeps the act for the audit trail if it is done: another operator may be faster.
+   * @param seen the version that the person has seen
    * @returns its lane; undefined when it is not held any more.
    */
-  release(crmCode: string, act: readonly Call[] = []): Promise<Lane | undefined> {
+  release(crmCode: string, act: readonly Call[] = [], seen?: number): Promise<Lane | undefined> {
     return this.#store.change(crmCode, [], (read) => {
-      const record = release(read, read);
+      const record = isSame(read, seen) ? release(read, read) : undefined;
       const lane = record?.staged?.lane;
       const told = lane && [...act, ["PUBLISH", this.keys.jobsAdded, lane] as const];
       return { record, outcome: lane, calls: told };
@@ -135,9 +143,10 @@ export class HeldTerminations extends Store {
   }
 
   /** @param act as for `release`. @returns false when it is not held any more. */
-  drop(crmCode: string, act: readonly Call[] = []): Promise<boolean> {
+  drop(crmCode: string, act: readonly Call[] = [], seen?: number): Promise<boolean> {
     return this.#store.change(crmCode, [], (read) => {
-      const record = drop(read, { ...read, verifyMs: this.#verifyMs });
+      const at = { ...read, verifyMs: this.#verifyMs };
+      const record = isSame(read, seen) ? drop(read, at) : undefined;
       return { record, outcome: record !== undefined, calls: record && act };
     });
   }

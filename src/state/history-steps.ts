@@ -89,7 +89,12 @@ export function lineOf(step: NewStep): StepLine {
     case "dead":
       return { origin: "", kind: "D", extra: "", body: join(problemParts(step.problems)) };
     case "act":
-      return { origin: "", kind: "A", extra: "", body: oneLine(step.act, ID_MAX) };
+      return {
+        origin: "",
+        kind: "A",
+        extra: "",
+        body: join([step.act, step.by, step.approvedBy].map((text = "") => oneLine(text, ID_MAX))),
+      };
   }
 }
 
@@ -180,7 +185,12 @@ function readBody(
       return problems && ({ kind: "dead", problems } satisfies DeadStep);
     }
     case "A":
-      return { kind: "act", act: parts[0] ?? "" } satisfies ActStep;
+      return {
+        kind: "act",
+        act: parts[0] ?? "",
+        ...(parts[1] && { by: parts[1] }),
+        ...(parts[2] && { approvedBy: parts[2] }),
+      } satisfies ActStep;
     default:
       return undefined;
   }

@@ -164,6 +164,12 @@ export const keysOf = (prefix: string) =>
     endedAtProvider: (name: string) => `${prefix}:console:ended-at-provider:${name}`,
     /** Set once a sign-in came back, or a logout token was received, for as long as a copy of it could be used. */
     usedOnce: (name: string) => `${prefix}:console:used:${cut(digestOf(name))}`,
+    /** Hash id → an act that waits for a second person, or did lately (approvals.ts), as JSON. */
+    approvals: `${prefix}:approvals`,
+    /** What one of them names: crmCodes or ids of dead letters, as JSON; until it has ended. */
+    approvalItems: (id: string) => `${prefix}:approvals:items:${id}`,
+    /** Which acts need a second person, and who holds which token, as JSON. */
+    approvalRule: `${prefix}:approvals:rule`,
     /** Set while an operator has paused the lane bulk: since when, by whom and why, as JSON. */
     bulkPause: `${prefix}:bulk:pause`,
     /** Hash source → how the last reconciliation that a daemon began has ended, as JSON. */

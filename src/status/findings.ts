@@ -14,6 +14,7 @@ import {
   mayBeClosed,
   savingProblems,
 } from "../state/redis-health.ts";
+import { approvalFindings } from "./approval-findings.ts";
 import { auditFindings } from "./audit-findings.ts";
 import { waitingIn } from "./backlog.ts";
 import { rejectionFindings, retryFindings, slownessFindings } from "./change-findings.ts";
@@ -107,6 +108,7 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
     ...emptiedFindings(readings),
     ...leftOutFindings(context.outcomes),
     ...terminationFindings(readings),
+    ...approvalFindings(readings),
     ...bulkFindings(readings),
     ...reconcileFindings(readings),
     ...slowdowns,

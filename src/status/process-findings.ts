@@ -57,6 +57,7 @@ const EFFECT =
 const EFFECTS: Readonly<Record<string, string>> = {
   SERVICE_BASE_URL:
     "Those that began first send; those with another service wait until the last of them has ended.",
+  APPROVALS: "An act needs a second person as soon as one of them says so.",
   RECONCILE_CRON: "The CRM is compared at the times of each.",
 };
 

@@ -5,6 +5,7 @@ import { within } from "../ops/deadline.ts";
 import { isRedisDirGone } from "../ops/embedded-redis.ts";
 import { nowReading, reading, readTogether, type Reading } from "../ops/redis-reading.ts";
 import type { QuotaState } from "../quota/quota.ts";
+import type { Approval } from "../state/approvals.ts";
 import type { BulkPause } from "../state/bulk-pause.ts";
 import type { ExpiringLetters } from "../state/dead-letter-expiry.ts";
 import type { Denial } from "../state/denial.ts";
@@ -146,6 +147,8 @@ export interface Readings {
   readonly reconcileRuns: Readonly<Partial<Record<RunSource, ReconcileRun>>>;
   /** When the next scheduled reconciliation is due, or was due and has not ended. */
   readonly reconcileNextAt: number | undefined;
+  /** Acts that wait for a second person, or did lately. */
+  readonly approvals: readonly Approval[];
   /** RECONCILE_DIR; undefined when no process looks at one. */
   readonly folder: FolderView | undefined;
   /** Notifications that wait, and why they are not delivered. */
@@ -293,6 +296,7 @@ function readAll(stores: Stores, redis: Redis) {
     openComparisons: stores.comparisons.withOpenPlan(),
     feeding: stores.reconciliations.feeding(),
     isFeeding: stores.reconciliations.isFeeding(),
+    approvals: stores.approvals.reading(),
     bulkPause: stores.bulkPauses.reading(),
     reconcileRuns: stores.reconcileRuns.last(),
     reconcileNextAt: stores.reconcileRuns.nextAt(),

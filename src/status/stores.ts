@@ -5,6 +5,7 @@ import { Inbox } from "../event/inbox.ts";
 import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
 import { quotaReading } from "../quota/quota.ts";
 import { quotaLimits } from "../service/open-service.ts";
+import { Approvals } from "../state/approvals.ts";
 import { AuditActs } from "../state/audit-acts.ts";
 import { DeadLetterExpiry } from "../state/dead-letter-expiry.ts";
 import { DeadLetters } from "../state/dead-letters.ts";
@@ -141,6 +142,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     settledLately: new SettledLately(records, verifyMs),
     stateVersion: new StateVersion(redis, keys, heartbeats, { sealing }),
     auditActs: new AuditActs(redis, keys, config.AUDIT_LOG !== undefined, history),
+    approvals: new Approvals(redis, keys),
     history,
     endedSessions: new EndedSessions(redis, keys),
     reconciliations: new Reconciliations(redis, keys),

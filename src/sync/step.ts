@@ -98,6 +98,10 @@ export interface ActStep {
   readonly kind: "act";
   /** As the audit trail names it: `dead.redrive`. */
   readonly act: string;
+  /** Who, in short; absent: of an older release. */
+  readonly by?: string | undefined;
+  /** The second person, where one was needed. */
+  readonly approvedBy?: string | undefined;
 }
 
 /** A step that is about to be noted. */

@@ -150,6 +150,18 @@ const RULES: Rules = {
       "src/state",
       "src/status/stores.ts",
     ],
+    // What commands, the console and daemons do to acts that need a second person.
+    "src/approvals": [
+      "src/dead-letters/act.ts",
+      "src/forget",
+      "src/held",
+      "src/mapping/mapping.ts",
+      "src/ops",
+      "src/people",
+      "src/reconcile/plan-file.ts",
+      "src/state",
+      "src/status",
+    ],
     // What commands and the console both do to the lane bulk.
     "src/bulk": [
       "src/ops/redis-reading.ts",
@@ -160,6 +172,7 @@ const RULES: Rules = {
     "src/console": [
       ...SYNC_TYPES,
       "src/audit",
+      "src/approvals",
       "src/bulk",
       "src/dead-letters",
       "src/held",
@@ -276,6 +289,7 @@ const RULES: Rules = {
     "src/sandbox": ["src/service-spec/value-lists.ts", "src/service-spec/limits.ts"],
     workers: [
       SPEC,
+      "src/approvals",
       "src/audit",
       "src/check-crms.ts",
       "src/config.ts",

@@ -1,4 +1,5 @@
 /** `crmsync dead redrive` and `crmsync dead drop`. */
+import { itemOf } from "../../approvals/carry-out.ts";
 import { dropLetters, redriveLetters, type Done } from "../../dead-letters/act.ts";
 import { previewRedrive, type RedrivePreview } from "../../dead-letters/preview-redrive.ts";
 import { selectIds, type Filter } from "../../dead-letters/select.ts";
@@ -7,6 +8,7 @@ import { forecastText } from "../../dead-letters/words.ts";
 import { loadMapping } from "../../mapping/load-mapping.ts";
 import type { Stores } from "../../status/stores.ts";
 import { confirmed } from "../confirm.ts";
+import { isAsked } from "../asked.ts";
 import { recordAct } from "../operator.ts";
 import { withStores } from "../with-stores.ts";
 import { findAll } from "./choose.ts";
@@ -18,6 +20,7 @@ export interface ActOptions extends Filter {
   readonly apply?: true;
   readonly dryRun?: true;
   readonly yes?: true;
+  readonly why?: string;
   readonly json?: true;
 }
 
@@ -46,6 +49,8 @@ export const drop = (names: readonly string[], options: ActOptions): Promise<voi
     const ids = await idsOf(stores, names, options);
     const letters = stores.deadLetters.read(ids);
     if (options.apply) {
+      const items = () => Array.fromAsync(letters, itemOf);
+      if (await isAsked(stores, { act: "drop", reason: options.why }, items, options.json)) return;
       const done = await dropLetters(stores, letters, recordBy(stores));
       return printResult("drop", ids.length, done, options);
     }

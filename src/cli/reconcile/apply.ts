@@ -1,14 +1,18 @@
 /** Carries out a plan, with its progress on the terminal. */
+import { actBy, needsApproval } from "../../approvals/decide.ts";
+import { approvalOf, useOrAsk } from "../../approvals/plan.ts";
 import { printable } from "../../ops/printable.ts";
 import { ENTRY_OUTCOMES, type EntryOutcome } from "../../reconcile/apply-entry.ts";
-import { carryOut } from "../../reconcile/carry-out.ts";
+import { carryOut, requireUsable } from "../../reconcile/carry-out.ts";
 import type { Applied } from "../../reconcile/feed.ts";
 import type { OpenSnapshot } from "../../reconcile/open-snapshot.ts";
 import type { OpenPlan } from "../../reconcile/plan-file.ts";
 import type { Session } from "../../reconcile/session.ts";
+import { APPROVAL_MS, type Approval } from "../../state/approvals.ts";
 import type { BulkPause } from "../../state/bulk-pause.ts";
 import { clockTime } from "../../status/clock-time.ts";
-import { recordAct } from "../operator.ts";
+import { printAsked } from "../asked.ts";
+import { actorOf, operatorName } from "../operator.ts";
 import type { ReconcileOptions } from "./options.ts";
 import { showBar } from "./bars.ts";
 
@@ -22,22 +26,50 @@ export async function applyIt(
   options: ReconcileOptions,
 ): Promise<void> {
   const { stores } = session;
+  const { maxAge } = options;
+  const isNeeded = await needsApproval(stores, "plan");
+  if (isNeeded)
+    await requireUsable(
+      session,
+      snapshot,
+      plan,
+      maxAge + askedHours(await approvalOf(stores, plan)),
+    );
+  const approval = isNeeded
+    ? await useOrAsk(stores, plan, await actorOf(stores), options.why)
+    : undefined;
+  if (approval?.state === "open") {
+    snapshot.listing?.keepFor(plan.header.id, approval.expiresAt + APPROVAL_MS);
+    return printAsked(approval, options.json);
+  }
+  const by = approval === undefined ? { by: await operatorName(stores) } : actBy(approval);
   const bar = showBar("carrying out the plan", "changes");
   const watching = watchDaemon(session);
   try {
     const applied = await carryOut(session, snapshot, plan, {
-      maxAgeHours: options.maxAge,
-      recordAct: (details) => recordAct(stores, "reconcile.apply", { details }),
+      // Its age counts until it was asked for.
+      maxAgeHours: maxAge + askedHours(approval),
+      recordAct: (details) =>
+        stores.auditActs.record({
+          act: "reconcile.apply",
+          ...by,
+          details: { ...details, ...by.details },
+        }),
       onProgress: ({ done, waiting }) => bar.update(done - waiting, plan.entries),
       onPause: (pause) => bar.note(pauseNote(pause)),
     });
     bar.stop();
+    if (approval !== undefined)
+      await stores.approvals.change(approval, { state: "done", says: "carried out" });
     print(applied, plan, options);
   } finally {
     bar.stop();
     clearInterval(watching);
   }
 }
+
+const askedHours = (approval: Approval | undefined): number =>
+  approval === undefined ? 0 : (Date.now() - approval.askedAt) / 3_600_000;
 
 function pauseNote(pause: BulkPause | undefined): string {
   if (pause === undefined) return "";

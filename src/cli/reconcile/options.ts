@@ -10,6 +10,7 @@ export interface ReconcileOptions {
   readonly plan?: string;
   readonly apply?: string | true;
   readonly yes?: true;
+  readonly why?: string;
   readonly maxAge: number;
   readonly terminateMissing?: true;
   readonly maxTerminate?: number;

@@ -123,7 +123,7 @@ test("an act of any process gets its line from a process that has AUDIT_LOG", as
   const { runtime, path } = await newRuntime();
   const { keys, redis } = runtime;
   // A command without AUDIT_LOG, before there is an audit trail, and with one.
-  const elsewhere = { auditActs: new AuditActs(redis, keys, false, runtime.history) };
+  const elsewhere = { ...runtime, auditActs: new AuditActs(redis, keys, false, runtime.history) };
   await recordAct(elsewhere, "forget", { crmCode: "unknown" });
   expect(await redis.exists(keys.auditActs)).toBe(0);
   const auditing = startAuditing(runtime, new Set(["sync"]));

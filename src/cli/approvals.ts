@@ -1,0 +1,131 @@
+/** `crmsync approvals`: acts of one person that wait for another one. */
+import { Command } from "commander";
+import { carryOut } from "../approvals/carry-out.ts";
+import { approve, findApproval, readApprovals, reject } from "../approvals/decide.ts";
+import { requirePerson } from "../approvals/person.ts";
+import { loadMapping } from "../mapping/load-mapping.ts";
+import type { Mapping } from "../mapping/mapping.ts";
+import { printable } from "../ops/printable.ts";
+import type { Approval } from "../state/approvals.ts";
+import { askedText, endText } from "../status/approval-text.ts";
+import { clockTime } from "../status/clock-time.ts";
+import type { Stores } from "../status/stores.ts";
+import { actorOf } from "./operator.ts";
+import { withStores } from "./with-stores.ts";
+
+interface Options {
+  readonly json?: true;
+  readonly reason?: string;
+}
+
+export function approvalsCommand(): Command {
+  const approvals = new Command("approvals")
+    .description("list, approve and reject acts that need a second person (APPROVALS)")
+    .addHelpText(
+      "after",
+      `
+MY_TOKEN or MY_TOKEN_FILE says who you are: your own token, one that OPERATOR_TOKEN of the daemon
+gives a name. Who has asked cannot approve. docs/approvals.md describes it.`,
+    );
+  approvals
+    .command("list")
+    .description("list those that wait, and the last ones that have ended, newest first")
+    .option("--json", "print one line of JSON per approval, with the crmCodes it is about")
+    .action(list);
+  approvals
+    .command("approve")
+    .description("approve an act of another person and carry it out; again after a crash")
+    .argument("<id>", "as list shows it")
+    .option("--json", "print as JSON")
+    .action((id: string, options: Options) =>
+      decide(id, options, async (stores, one) => {
+        const actor = await actorOf(stores);
+        requirePerson(actor, "approve");
+        const approved = one.state === "approved" ? one : await approve(stores, one, actor);
+        return one.act === "plan" ? approved : doIt(stores, approved);
+      }),
+    );
+  approvals
+    .command("reject")
+    .description("reject an act, or withdraw your own")
+    .argument("<id>", "as list shows it")
+    .option("--reason <text>", "shown to all, and kept in the audit trail: no personal data")
+    .option("--json", "print as JSON")
+    .action((id: string, options: Options) =>
+      decide(id, options, async (stores, one) =>
+        reject(stores, one, await actorOf(stores), options.reason),
+      ),
+    );
+  return approvals;
+}
+
+async function list({ json }: Options): Promise<void> {
+  await withStores(async (stores) => {
+    const all = await readApprovals(stores);
+    for (const one of all) {
+      const text = json ? JSON.stringify(await jsonOf(stores, one)) : textOf(one);
+      process.stdout.write(`${printable(text)}\n`);
+    }
+    if (!json && all.length === 0) process.stdout.write("nothing was asked lately\n");
+  });
+}
+
+async function decide(
+  id: string,
+  { json }: Options,
+  act: (stores: Stores, one: Approval) => Promise<Approval>,
+): Promise<void> {
+  await withStores(async (stores) => {
+    await stores.stateVersion.require();
+    const one = await act(stores, await findApproval(stores, id));
+    const text = json ? JSON.stringify(await jsonOf(stores, one)) : textOf(one);
+    process.stdout.write(`${printable(text)}\n`);
+    if (json || one.state !== "approved" || one.plan === undefined) return;
+    const { file, host, isByDaemon } = one.plan;
+    const how = isByDaemon
+      ? `the daemon on ${host} carries it out now`
+      : `on ${host}, run: crmsync reconcile --apply ${file}`;
+    process.stdout.write(`${printable(how)}\n`);
+  });
+}
+
+async function doIt(stores: Stores, one: Approval): Promise<Approval> {
+  let mapping: Mapping | undefined;
+  try {
+    return await carryOut(
+      {
+        stores,
+        mapping: async () => (mapping = await loadMapping(stores.config.MAPPING)),
+        onWait: () => process.stderr.write("waiting for a job or a request that is under way\n"),
+      },
+      one,
+    );
+  } finally {
+    await mapping?.close();
+  }
+}
+
+const textOf = (one: Approval): string =>
+  `${one.id}  ${one.asker.by} asked at ${clockTime(one.askedAt)} to ${askedText(one)}${one.reason === undefined ? "" : ` (${one.reason})`}: it ${endText(one)}`;
+
+async function jsonOf({ approvals }: Stores, one: Approval) {
+  const { act, asker, at, decider, expiresAt, names, plan, says, state, what } = one;
+  const iso = (ms: number) => new Date(ms).toISOString();
+  return {
+    id: one.id,
+    state,
+    act,
+    what,
+    by: asker.by,
+    askedAt: iso(one.askedAt),
+    expiresAt: iso(expiresAt),
+    reason: one.reason,
+    decidedBy: decider?.by,
+    changedAt: iso(at),
+    says,
+    names,
+    plan,
+    records: one.count,
+    items: (await approvals.items(one.id)).map(([name]) => name),
+  };
+}
