@@ -13,6 +13,7 @@ import {
   type RunResult,
 } from "../src/reconcile/unattended-run.ts";
 import type { ServiceObserver } from "../src/service/open-service.ts";
+import type { ActBy } from "../src/state/audit-acts.ts";
 import { openStores } from "../src/status/stores.ts";
 import { thisProcess } from "./audit-trail.ts";
 
@@ -20,6 +21,8 @@ import { thisProcess } from "./audit-trail.ts";
 export interface RunRequest {
   readonly input: RunInput;
   readonly options: RunOptions;
+  /** Who has asked for it; absent: the configuration. */
+  readonly by?: ActBy;
   readonly redisUrl: string;
   readonly service: { readonly baseUrl: string; readonly token: string };
 }
@@ -53,7 +56,11 @@ async function run(request: RunRequest): Promise<RunResult> {
     try {
       return await runUnattended(session, input, options, {
         recordAct: (details) =>
-          stores.auditActs.record({ act: "reconcile.apply", by: thisProcess, details }),
+          stores.auditActs.record({
+            act: "reconcile.apply",
+            by: request.by?.by ?? thisProcess,
+            details: { ...details, ...request.by?.details },
+          }),
         onApplied: () => tell({ kind: "applied" }),
       });
     } finally {

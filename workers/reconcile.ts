@@ -1,7 +1,7 @@
 /**
  * Reconciles by itself what is dropped into RECONCILE_DIR, and what RECONCILE_FROM lists when
  * RECONCILE_CRON says so. The plan is carried out with RECONCILE_APPLY. Of all processes one does it at
- * a time.
+ * a time. It also carries out the plans that people have asked for on the console.
  */
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
@@ -11,6 +11,7 @@ import { DropFolder, type Look } from "../src/reconcile/drop/drop-folder.ts";
 import { removeOld } from "../src/reconcile/drop/remove-old.ts";
 import type { ServiceAddress } from "../src/service/open-service.ts";
 import { RENEW_RUN_MS } from "../src/state/reconcile-runs.ts";
+import { createApprovedPlans, type ApprovedPlan } from "./approved-plans.ts";
 import { startPolling } from "./poll.ts";
 import { endSchedule, isRunDue, runScheduled } from "./reconcile-scheduled.ts";
 import { RunLater, runTaken } from "./reconcile-taken.ts";
@@ -31,21 +32,20 @@ const END_SCHEDULE_MS = 60_000;
 
 const REMOVE_EVERY_MS = 3_600_000;
 
-/** @returns undefined when nothing is to be reconciled by itself. */
 export function startReconciling(
   runtime: Runtime,
   redisUrl: string,
   service: ServiceAddress,
-): Part | undefined {
+): Part {
   const { clock, config, log, rarely, reconcileRuns } = runtime;
   const dir = config.RECONCILE_DIR;
   if (config.RECONCILE_CRON === undefined) {
     setTimeout(() => void endSchedule(runtime).catch(() => {}), END_SCHEDULE_MS).unref();
   }
-  if (dir === undefined && config.RECONCILE_CRON === undefined) return undefined;
   const folder = dir === undefined ? undefined : new DropFolder(resolve(dir), QUIET_MS);
   const owner = randomUUID();
   const pause = createPause();
+  const plans = createApprovedPlans(runtime);
   let running: Promise<void> | undefined;
   let removeAt = 0;
 
@@ -64,8 +64,8 @@ export function startReconciling(
     return view;
   }
 
-  /** @param name of a file in the folder; undefined: the scheduled run. */
-  async function run(name: string | undefined, closing: AbortSignal): Promise<void> {
+  /** @param what the name of a file in the folder, or a plan; undefined: the scheduled run. */
+  async function run(what: string | ApprovedPlan | undefined, closing: AbortSignal): Promise<void> {
     if (!(await reconcileRuns.lease.claim(owner))) return;
     const lost = new AbortController();
     const renew = async () => {
@@ -75,9 +75,10 @@ export function startReconciling(
     try {
       const signal = AbortSignal.any([closing, lost.signal]);
       const shared = { runtime, redisUrl, service, signal };
-      const taken = name === undefined ? undefined : await folder?.take(name);
+      if (typeof what === "object") return await plans.run(what, shared);
+      const taken = what === undefined ? undefined : await folder?.take(what);
       if (taken !== undefined) await runTaken(taken, shared);
-      if (name === undefined) await runScheduled(shared);
+      if (what === undefined) await runScheduled(shared);
       pause.end();
     } catch (error) {
       pause.begin(error instanceof RunLater ? error.message : codeOf(error));
@@ -92,9 +93,10 @@ export function startReconciling(
     everyMs: LOOK_MS,
     async step(signal) {
       const view = await look();
+      const approved = await plans.next();
       if (running !== undefined || pause.isOn()) return;
-      if (view?.ready !== undefined || (await isRunDue(runtime))) {
-        running = run(view?.ready, signal)
+      if ((approved ?? view?.ready) !== undefined || (await isRunDue(runtime))) {
+        running = run(approved ?? view?.ready, signal)
           // An unreachable Redis is logged by its connections.
           .catch(() => {})
           .finally(() => (running = undefined));

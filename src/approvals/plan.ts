@@ -8,17 +8,14 @@ import type { Stores } from "../status/stores.ts";
 import { ask, readApprovals } from "./decide.ts";
 import { requirePerson, type Actor } from "./person.ts";
 
-/** What of a plan is asked for. */
-export async function askedPlan(
-  plan: OpenPlan,
-  { accept, isByDaemon }: Pick<AskedPlan, "accept" | "isByDaemon">,
-): Promise<AskedPlan> {
+/** What of a plan is asked for. @param isByDaemon the person has seen what the comparison has warned of */
+export async function askedPlan(plan: OpenPlan, isByDaemon: boolean): Promise<AskedPlan> {
   const counts = { creates: 0, updates: 0, terminations: 0 };
   for await (const { kind } of entriesOf(plan)) counts[EFFECTS[kind]] += 1;
   const { file, hash, header } = plan;
   const { id, madeAt } = header;
   const place = { host: hostname(), file: resolve(file), at: Date.parse(madeAt) };
-  return { id, hash, ...place, ...counts, accept, isByDaemon };
+  return { id, hash, ...place, ...counts, accept: header.doubts ?? [], isByDaemon };
 }
 
 const EFFECTS = {
@@ -53,7 +50,7 @@ export async function useOrAsk(
   requirePerson(actor, "act");
   const known = await approvalOf(stores, plan);
   if (known === undefined) {
-    const asked = await askedPlan(plan, { accept: [], isByDaemon: false });
+    const asked = await askedPlan(plan, false);
     return ask(stores, actor, { act: "plan", plan: asked, reason }, []);
   }
   if (known.state === "open") return known;

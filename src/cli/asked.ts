@@ -14,7 +14,7 @@ export const WHY_OPTION = [
 ] as const;
 
 /** Nothing was done: another person must approve it. */
-export const EXIT_ASKED = 3;
+const EXIT_ASKED = 3;
 
 /**
  * @param items what the act is about, if it must be asked for.

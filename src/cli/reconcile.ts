@@ -11,7 +11,7 @@ import { PLAN_KEPT_HOURS } from "../state/reconciliations.ts";
 import { openStores } from "../status/stores.ts";
 import { openPlan, type OpenPlan } from "../reconcile/plan-file.ts";
 import { openSession, type Session } from "../reconcile/session.ts";
-import { listCrm, LISTED_CRMS, openListing } from "../reconcile/crm-snapshot.ts";
+import { listCrm, LISTED_CRMS, openSnapshotOf } from "../reconcile/crm-snapshot.ts";
 import { openSnapshot, type OpenSnapshot } from "../reconcile/open-snapshot.ts";
 import { unfinishedPlan } from "../reconcile/carry-out.ts";
 import { WHY_OPTION } from "./asked.ts";
@@ -219,7 +219,7 @@ async function runIn(
   const begun = plan ?? (await begunList(session, options));
   const snapshot = await (begun === undefined
     ? newSnapshot(session, name, options)
-    : snapshotOf(session, name, begun));
+    : openSnapshotOf(session, begun, name));
   try {
     if (plan !== undefined) requireAccepted(plan, options);
     await (begun === undefined
@@ -294,21 +294,6 @@ async function listWithBar(
   } finally {
     bar.stop();
   }
-}
-
-/** The snapshot that a plan was made for. */
-async function snapshotOf(
-  session: Session,
-  name: string | undefined,
-  { header: { snapshot } }: OpenPlan,
-): Promise<OpenSnapshot> {
-  const file = name ?? snapshot.file;
-  if (file === undefined)
-    throw new WrongUsage("name the snapshot: a file, or - for standard input");
-  return snapshot.from !== undefined && name === undefined
-    ? openListing(session, snapshot.from, file)
-    : // That it is whole was said when the plan was made.
-      { ...(await openSnapshot(file, session.dir, snapshot.encoding)), isWhole: true };
 }
 
 async function compareAndApply(

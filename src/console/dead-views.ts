@@ -8,6 +8,7 @@ import { counted } from "../ops/counted.ts";
 import { may } from "../people/person.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import { duration } from "../status/duration.ts";
+import { actOrAsk } from "./approvals.ts";
 import type { Look } from "./dead-index.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { postForm, tabPath } from "./layout.ts";
@@ -259,19 +260,22 @@ interface Chosen {
   readonly count: number;
   readonly total: number;
   readonly preview: RedrivePreview | undefined;
+  /** Another person must approve it. */
+  readonly isAsked: boolean;
 }
 
 export function confirmView(session: Session, choice: DeadChoice, chosen: Chosen): Html {
   const { act, at, group, id } = choice;
-  const { about, count, preview, total } = chosen;
+  const { about, count, isAsked, preview, total } = chosen;
   const { name, does, style } = DEAD_ACTS[act];
   const which = id === undefined ? { group: group ?? "" } : { id };
   const fails = preview !== undefined && 2 * preview.fails > preview.letters;
-  const button = html`<p class="acts">
+  const direct = html`<p class="acts">
     ${(fails || act === "drop") && html`<a class="button ${fails ? "main" : ""}" href="${PATH}">${fails ? "Correct them first" : "Keep them"}</a>`}
     <button class="${style || (fails ? "" : "main")}">${name(countOf(count))}</button>
     ${!fails && act !== "drop" && html`<a href="${PATH}">Cancel</a>`}
   </p>`;
+  const button = actOrAsk(isAsked, name(countOf(count)), PATH, direct);
   return html`${about !== "" && html`<p><strong>${about}</strong></p>`}
     <p>${does}</p>
     ${total > count && html`<p>These are the first ${count} of ${total}; repeat it for the others.</p>`}

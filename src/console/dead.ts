@@ -1,5 +1,7 @@
 /** The tab Dead letters: by fault, to show, to try again and to drop. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { itemOf } from "../approvals/carry-out.ts";
+import { needsApproval } from "../approvals/decide.ts";
 import { dropLetters, redriveLetters, type RecordAct } from "../dead-letters/act.ts";
 import { forecastsOf, openRedriveView } from "../dead-letters/forecast.ts";
 import { GROUP_ID } from "../dead-letters/group-of.ts";
@@ -10,6 +12,7 @@ import { UserError } from "../ops/user-error.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import type { Stores } from "../status/stores.ts";
 import { actorOf, requireOperator, sessionOf } from "./access.ts";
+import { sendAsked } from "./approvals.ts";
 import { DeadIndex, MOST_LISTED, type CountedLetters, type Look } from "./dead-index.ts";
 import {
   confirmView,
@@ -107,7 +110,8 @@ function serveActs(app: FastifyInstance, ports: ConsolePorts, index: DeadIndex):
             await openRedriveView(stores, mapping),
           );
     const about = await aboutOf(stores, choice, look?.counted);
-    const shown = { about, count: ids.length, total, preview };
+    const isAsked = choice.act === "drop" && (await needsApproval(stores, "drop"));
+    const shown = { about, count: ids.length, total, preview, isAsked };
     const main = confirmView(sessionOf(request), choice, shown);
     const title = `${DEAD_ACTS[choice.act].name(countOf(ids.length))}?`;
     return sendPage(request, reply, ports, { title, tab: "dead", main });
@@ -120,6 +124,10 @@ function serveActs(app: FastifyInstance, ports: ConsolePorts, index: DeadIndex):
       choice,
       choice.id === undefined ? await index.wait() : undefined,
     );
+    if (choice.act === "drop" && (await needsApproval(stores, "drop"))) {
+      const items = await Array.fromAsync(stillChosen(stores, choice, ids), itemOf);
+      return sendAsked(request, reply, ports, { act: "drop" }, items);
+    }
     const by = actorOf(request);
     const record: RecordAct = (act, about) => stores.auditActs.record({ act, by, ...about });
     const decide = choice.act === "redrive" ? redriveLetters : dropLetters;

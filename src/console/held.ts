@@ -1,5 +1,6 @@
 /** The tab Held: changes that wait for a person, to release or to drop. */
 import type { FastifyInstance, FastifyRequest } from "fastify";
+import { needsApproval } from "../approvals/decide.ts";
 import { counted } from "../ops/counted.ts";
 import { readOne } from "../ops/redis-reading.ts";
 import { UserError } from "../ops/user-error.ts";
@@ -10,6 +11,7 @@ import type { HeldTermination } from "../state/held-terminations.ts";
 import type { Stores } from "../status/stores.ts";
 import { limitNow } from "../status/termination-findings.ts";
 import { actorOf, requireOperator, sessionOf } from "./access.ts";
+import { actOrAsk, sendAsked } from "./approvals.ts";
 import { may } from "../people/person.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { live, postForm, tabPath } from "./layout.ts";
@@ -72,7 +74,8 @@ export function serveHeld(app: FastifyInstance, ports: ConsolePorts): void {
   app.get(CONFIRM, { onRequest: requireOperator }, async (request, reply) => {
     const choice = choiceOf(request);
     const found = await find(stores, choice);
-    const main = confirmation(sessionOf(request), choice, found);
+    const isAsked = await needsApproval(stores, "held");
+    const main = confirmation(sessionOf(request), choice, found, isAsked);
     return sendPage(request, reply, ports, {
       title: titleOf(choice, found.length),
       tab: "held",
@@ -83,6 +86,10 @@ export function serveHeld(app: FastifyInstance, ports: ConsolePorts): void {
     await stores.stateVersion.require();
     const choice = choiceOf(request);
     const found = await find(stores, choice);
+    if (await needsApproval(stores, "held")) {
+      const items = found.map(({ crmCode, version }) => [crmCode, version] as const);
+      return sendAsked(request, reply, ports, { act: "held", what: choice.act }, items);
+    }
     const decide = choice.act === "release" ? releaseHeld : dropHeld;
     const done = await decide(stores, actorOf(request), found);
     const did = choice.act === "release" ? "released" : "dropped";
@@ -202,16 +209,22 @@ function linkTo(act: ActName, { crmCode, heldAt }: HeldTermination, style: strin
   >`;
 }
 
-function confirmation(session: Session, choice: Choice, found: readonly HeldTermination[]): Html {
+function confirmation(
+  session: Session,
+  choice: Choice,
+  found: readonly HeldTermination[],
+  isAsked: boolean,
+): Html {
   const { act, code, at } = choice;
   const { does, style, verb } = ACTS[act];
   const path = pathTo(PATH, { act, ...(code === undefined ? {} : { code }), at });
   const shown = found.slice(0, ROWS);
-  const button = html`<p class="acts">
+  const direct = html`<p class="acts">
     ${act === "drop" && html`<a class="button" href="${PATH}">Keep them</a>`}
     <button class="${style || "main"}">${verb} ${countOf(found.length)}</button>
     ${act === "release" && html`<a href="${PATH}">Cancel</a>`}
   </p>`;
+  const button = actOrAsk(isAsked, `${verb} ${countOf(found.length)}`, PATH, direct);
   return html`<p>${does}</p>
     ${postForm(session, path, button)}
     <ul class="names">

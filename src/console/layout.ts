@@ -14,6 +14,7 @@ const TABS = {
   bulk: "Imports",
   sources: "Sources",
   audit: "Audit",
+  approvals: "Approvals",
 } as const;
 
 export type Tab = keyof typeof TABS;
@@ -33,7 +34,13 @@ export const tabPath = (tab: Tab): string => (tab === "now" ? BASE : `${BASE}/${
 /** @param session of a page that shows the navigation. */
 export const layout = (
   page: Page,
-  frame: { readonly session?: Session; readonly version?: string; readonly prefix?: string } = {},
+  frame: {
+    readonly session?: Session;
+    readonly version?: string;
+    readonly prefix?: string;
+    /** Whether acts need a second person here. */
+    readonly hasApprovals?: boolean;
+  } = {},
 ): Html =>
   html`<!doctype html>
     <html lang="en">
@@ -48,7 +55,7 @@ export const layout = (
       </head>
       <body data-now="${Date.now()}">
         <a class="skip" href="#main">Skip to the content</a>
-        ${frame.session === undefined ? html`<header><p class="brand">crmsync</p></header>` : header(frame.session, page)}
+        ${frame.session === undefined ? html`<header><p class="brand">crmsync</p></header>` : header(frame.session, page, frame.hasApprovals)}
         <main id="main" tabindex="-1">
           ${page.heading === undefined ? html`<h1>${page.title}</h1>` : live("heading", html`<h1>${page.heading}</h1>`)}
           ${page.main}
@@ -58,7 +65,11 @@ export const layout = (
     </html> `;
 
 /** On a phone, the button opens the list of pages: it needs no script. */
-const header = (session: Session, { search = "", tab: current }: Page): Html =>
+const header = (
+  session: Session,
+  { search = "", tab: current }: Page,
+  hasApprovals = false,
+): Html =>
   html`<header>
     <p class="brand">crmsync</p>
     <button type="button" class="menu" popovertarget="pages">
@@ -66,7 +77,7 @@ const header = (session: Session, { search = "", tab: current }: Page): Html =>
     </button>
     <nav id="pages" popover aria-label="Pages">
       <ul>
-        ${(Object.keys(TABS) as Tab[]).map(
+        ${tabsOf(hasApprovals || current === "approvals").map(
           (tab) =>
             html`<li>
               <a href="${tabPath(tab)}" ${tab === current ? html` aria-current="page"` : ""}
@@ -89,6 +100,9 @@ const header = (session: Session, { search = "", tab: current }: Page): Html =>
     </form>
     ${postForm(session, `${BASE}/logout`, html`<button>Log out</button>`)}
   </header>`;
+
+const tabsOf = (hasApprovals: boolean): Tab[] =>
+  (Object.keys(TABS) as Tab[]).filter((tab) => tab !== "approvals" || hasApprovals);
 
 const footer = (frame: {
   readonly session?: Session;

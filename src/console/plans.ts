@@ -1,6 +1,10 @@
 /** The last plans of the tab Imports, and the differences that one of them has found. */
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { ask, needsApproval } from "../approvals/decide.ts";
+import { approvalOf, askedPlan } from "../approvals/plan.ts";
 import { counted } from "../ops/counted.ts";
+import { UserError } from "../ops/user-error.ts";
+import { may } from "../people/person.ts";
 import { findPlan, planPage } from "../reconcile/find-plan.ts";
 import {
   endingOf,
@@ -8,19 +12,27 @@ import {
   sourceText,
   type PastComparison,
 } from "../reconcile/past-comparisons.ts";
-import type { PlanEntry } from "../reconcile/plan-file.ts";
+import { openPlan, type OpenPlan, type PlanEntry } from "../reconcile/plan-file.ts";
+import { planText } from "../status/approval-text.ts";
 import { duration } from "../status/duration.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
+import { requireOperator, sessionOf } from "./access.ts";
+import { actOrAsk, personIn, sendAsked } from "./approvals.ts";
 import { driftTable } from "./drift-table.ts";
 import { html, pathTo, type Html } from "./html.ts";
-import { tabPath } from "./layout.ts";
+import { postForm, tabPath } from "./layout.ts";
 import { ago } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
-import { pageNumberOf, pager, queryOf, ROWS, sendPage } from "./send-page.ts";
+import { pageNumberOf, pager, queryOf, ROWS, sendBack, sendPage } from "./send-page.ts";
+import type { Session } from "./session.ts";
 import { table, type Column } from "./table.ts";
 
 const BULK = tabPath("bulk");
 const PATH = `${BULK}/plan`;
+const APPLY = `${PATH}/apply`;
+
+/** An older plan is not begun, ms. */
+const DAY_MS = 86_400_000;
 
 export function servePlan(app: FastifyInstance, ports: ConsolePorts): void {
   app.get(PATH, async (request, reply) => {
@@ -31,10 +43,73 @@ export function servePlan(app: FastifyInstance, ports: ConsolePorts): void {
       found === undefined
         ? html`<p class="notice warning">This is not one of the last plans.</p>
             ${back()}`
-        : html`${aboutPlan(found)}${await differences(found, ports, pageNumberOf(request))}${back()}`;
+        : html`${aboutPlan(found)}${applyLink(sessionOf(request), found)}${await differences(found, ports, pageNumberOf(request))}${back()}`;
     return sendPage(request, reply, ports, { title: "Plan", tab: "bulk", main });
   });
+  serveApply(app, ports);
 }
+
+function serveApply(app: FastifyInstance, ports: ConsolePorts): void {
+  const { stores } = ports;
+  app.get(APPLY, { onRequest: requireOperator }, async (request, reply) => {
+    const plan = await planIn(request, ports);
+    const isAsked = await needsApproval(stores, "plan");
+    const asked = await askedPlan(plan, true);
+    const { accept, hash, id } = asked;
+    const main = html`<p>
+        Each entry is compared again at its turn, and sent after live changes as the quota allows. A
+        running crmsync on this machine does it.
+      </p>
+      <p><strong>${planText(asked)}.</strong></p>
+      ${
+        accept.length > 0 &&
+        html`<p class="notice warning">
+          The comparison has warned of ${accept.join(", ")}: look at these differences first. Who
+          goes on accepts them.
+        </p>`
+      }
+      ${postForm(sessionOf(request), pathTo(APPLY, { id, hash }), actOrAsk(isAsked, `Carry out ${counted(plan.entries, "change")}`, pathTo(PATH, { id })))}`;
+    return sendPage(request, reply, ports, { title: "Carry out the plan?", tab: "bulk", main });
+  });
+  app.post(APPLY, { onRequest: requireOperator }, async (request, reply) => {
+    await stores.stateVersion.require();
+    const plan = await planIn(request, ports);
+    if (plan.hash !== queryOf(request)["hash"] || (await approvalOf(stores, plan)) !== undefined) {
+      throw new UserError("the plan was changed, or asked for already: look again");
+    }
+    const asked = { act: "plan", plan: await askedPlan(plan, true) } as const;
+    if (await needsApproval(stores, "plan")) return sendAsked(request, reply, ports, asked, []);
+    await ask(stores, personIn(request, ports), asked, [], false);
+    const says = "The plan is carried out by a running crmsync on this machine, within seconds.";
+    return sendBack(request, reply, PATH, says, { id: plan.header.id });
+  });
+}
+
+/** The plan of the address, if it can still be begun. @throws UserError */
+async function planIn(request: FastifyRequest, { stores }: ConsolePorts): Promise<OpenPlan> {
+  const { id = "" } = queryOf(request);
+  const past = await pastComparisons(stores);
+  const found = past.find(({ plan }) => plan?.id === id);
+  if (found === undefined || !isOpen(found)) {
+    throw new UserError(
+      "this plan cannot be carried out any more: it was used or dismissed, or is older than a day. Compare again",
+    );
+  }
+  const file = await findPlan(stores.config, { id, at: found.at });
+  if (file === undefined) throw new UserError("the file of this plan is not on this machine");
+  return openPlan(file);
+}
+
+/** Whether a person may begin it: what an approval then takes counts in addition. */
+const isOpen = ({ at, dismissed, plan, progress }: PastComparison): boolean =>
+  plan !== undefined && progress === undefined && !dismissed && Date.now() - at < DAY_MS;
+
+const applyLink = ({ person }: Session, one: PastComparison): Html | string =>
+  may(person, "act") && isOpen(one)
+    ? html`<p class="acts">
+        <a class="button" href="${pathTo(APPLY, { id: one.plan?.id ?? "" })}">Carry it out…</a>
+      </p>`
+    : "";
 
 const back = (): Html => html`<p><a href="${BULK}">Imports</a></p>`;
 

@@ -16,7 +16,8 @@ export function sendPage(
 ): FastifyReply {
   const session = sessionOf(request);
   const main = html`${noticeOf(request)}${page.main}`;
-  const frame = { session, version, prefix: stores.config.QUEUE_PREFIX };
+  const { APPROVALS, QUEUE_PREFIX: prefix } = stores.config;
+  const frame = { session, version, prefix, hasApprovals: APPROVALS.length > 0 };
   return reply.type("text/html; charset=utf-8").send(String(layout({ ...page, main }, frame)));
 }
 

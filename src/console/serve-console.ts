@@ -6,6 +6,7 @@ import { Refusal } from "../http/refusal.ts";
 import { isRedisTrouble, redisTrouble } from "../ops/redis-trouble.ts";
 import { UserError } from "../ops/user-error.ts";
 import { requireSession } from "./access.ts";
+import { serveApprovals } from "./approvals.ts";
 import { serveAudit } from "./audit.ts";
 import { serveBulk } from "./bulk.ts";
 import { serveDead } from "./dead.ts";
@@ -66,6 +67,7 @@ export function serveConsole(app: FastifyInstance, ports: ConsolePorts): void {
         serveSources,
         serveAudit,
         serveRunbook,
+        serveApprovals,
       ])
         serve(closed, ports);
       closed.get(`${BASE}/*`, async () => {

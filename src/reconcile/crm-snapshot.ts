@@ -15,7 +15,8 @@ import type { Sealing } from "../state/sealing.ts";
 import { listObject } from "./list-object.ts";
 import { ListingFile } from "./listing-file.ts";
 import { removeOldListings, unusedListing } from "./old-listings.ts";
-import type { OpenSnapshot } from "./open-snapshot.ts";
+import { openSnapshot, type OpenSnapshot } from "./open-snapshot.ts";
+import type { OpenPlan } from "./plan-file.ts";
 
 /** The CRMs that can be listed. */
 export const LISTED_CRMS: readonly string[] = CRMS.map(({ name }) => name);
@@ -183,6 +184,25 @@ export function openListing(
     isUnchanged: async () => true,
     close: () => end("close"),
   };
+}
+
+/** The snapshot that a plan was made for. @param name of its file, if it was moved. @throws UserError */
+export async function openSnapshotOf(
+  session: Pick<ListingSession, "dir" | "stores">,
+  { header: { snapshot } }: OpenPlan,
+  name?: string,
+): Promise<OpenSnapshot> {
+  const { encoding, from } = snapshot;
+  const file = name ?? snapshot.file;
+  if (file === undefined) {
+    throw new UserError(
+      "the snapshot came from standard input: name its file, or - to give it again",
+    );
+  }
+  return from !== undefined && name === undefined
+    ? openListing(session, from, file)
+    : // That it is whole was said when the plan was made.
+      { ...(await openSnapshot(file, session.dir, encoding)), isWhole: true };
 }
 
 export function listerOf(config: Config, crm: string): RecordLister {

@@ -5,11 +5,11 @@ import { UserError } from "../ops/user-error.ts";
 import type { EntryOutcome } from "./apply-entry.ts";
 import { carryOut, unfinishedPlan, type CarryOutView } from "./carry-out.ts";
 import { compareSnapshot, type CompareOptions, type Outlook } from "./compare-snapshot.ts";
-import { listCrm, openListing } from "./crm-snapshot.ts";
+import { listCrm, openListing, openSnapshotOf } from "./crm-snapshot.ts";
 import type { Stop } from "./guards.ts";
 import { openSnapshot, type OpenSnapshot } from "./open-snapshot.ts";
 import { notedKind } from "./kind-of-file.ts";
-import type { OpenPlan } from "./plan-file.ts";
+import { openPlan, type OpenPlan } from "./plan-file.ts";
 import type { Session } from "./session.ts";
 import type { Summary } from "./summary.ts";
 import type { Encoding } from "../snapshot/scan-file.ts";
@@ -17,6 +17,9 @@ import { TryLater } from "./try-later.ts";
 
 /** A plan that was just made is carried out at once. */
 const MAX_AGE_HOURS = 24;
+
+/** One that a person has asked for: a day until it was asked, a day to approve it, a day to begin it. */
+const MAX_ASKED_HOURS = 3 * MAX_AGE_HOURS;
 
 export interface RunOptions extends Pick<
   CompareOptions,
@@ -67,8 +70,13 @@ export type RunPorts = Pick<CarryOutView, "recordAct"> & {
   readonly onApplied: () => void;
 };
 
-/** A file, or a CRM that is listed by its API. */
-export type RunInput = { readonly file: string } | { readonly crm: string };
+/** A file, a CRM that is listed by its API, or a plan that exists, as it was when it was asked for. */
+export type RunInput =
+  | { readonly file: string }
+  | { readonly crm: string }
+  | { readonly plan: string; readonly hash: string };
+
+type NewInput = Exclude<RunInput, { readonly plan: string }>;
 
 export async function runUnattended(
   session: Session,
@@ -82,6 +90,7 @@ export async function runUnattended(
         `a running process has the mapping ${session.deployed}, and not ${session.mapping.name} as it is now: restart all processes with one mapping`,
       );
     }
+    if ("plan" in input) return await applyAsked(session, input, options, ports);
     const begun = options.isApplied ? await begunList(session, input) : undefined;
     const snapshot = await open(session, input, begun, options);
     try {
@@ -98,13 +107,34 @@ export async function runUnattended(
   }
 }
 
+/** What the comparison has warned of, was shown to the person. @throws UserError when it is not what was asked for */
+async function applyAsked(
+  session: Session,
+  { hash, plan: file }: { readonly plan: string; readonly hash: string },
+  { accept = [] }: RunOptions,
+  ports: RunPorts,
+): Promise<RunResult> {
+  const plan = await openPlan(file);
+  const isSame =
+    plan.hash === hash && plan.header.doubts?.every((one) => accept.includes(one)) !== false;
+  if (!isSame)
+    throw new UserError(`the plan ${file} was changed after it was asked for: ask again`);
+  const snapshot = await openSnapshotOf(session, plan);
+  try {
+    const applied = await apply(session, snapshot, plan, ports, MAX_ASKED_HOURS);
+    return { result: "success", planned: plan.entries, applied };
+  } finally {
+    snapshot.close();
+  }
+}
+
 /** The plan from a list of this CRM that an earlier run has begun to carry out. */
-const begunList = async (session: Session, input: RunInput): Promise<OpenPlan | undefined> =>
+const begunList = async (session: Session, input: NewInput): Promise<OpenPlan | undefined> =>
   "crm" in input ? unfinishedPlan(session, { from: input.crm }) : undefined;
 
 async function open(
   session: Session,
-  input: RunInput,
+  input: NewInput,
   begun: OpenPlan | undefined,
   { encoding }: Pick<RunOptions, "encoding">,
 ): Promise<OpenSnapshot> {
@@ -174,8 +204,8 @@ async function apply(
   snapshot: OpenSnapshot,
   plan: OpenPlan,
   { onApplied, recordAct }: RunPorts,
+  maxAgeHours = MAX_AGE_HOURS,
 ): Promise<Readonly<Record<EntryOutcome, number>>> {
-  const maxAgeHours = MAX_AGE_HOURS;
   const view = { maxAgeHours, recordAct, onProgress: onApplied, onPause() {} };
   return (await carryOut(session, snapshot, plan, view)).outcomes;
 }

@@ -14,7 +14,7 @@ export type ApprovalAct = "held" | "plan" | "forget" | "drop";
 export const APPROVAL_MS = 86_400_000;
 
 /** A plan that was begun with an approval can be continued with it for this time, ms. */
-const BEGUN_MS = 7 * 86_400_000;
+const BEGUN_MS = 30 * 86_400_000;
 
 /** Most asks that are open or approved at a time, and most records that one of them may name. */
 const MOST_OPEN = 100;

@@ -34,9 +34,11 @@ export function endText({ decider, expiresAt, says = "", state }: Approval): str
     case "open":
       return `waits for another person, until ${clockTime(expiresAt)}`;
     case "approved":
-      return `was approved${by}, and is not carried out yet${more}`;
+      return decider === undefined
+        ? `waits to be carried out${more}`
+        : `was approved${by}, and is not carried out yet${more}`;
     case "done":
-      return `was approved${by}${more}`;
+      return `${decider === undefined ? "needed no approval" : `was approved${by}`}${more}`;
     case "rejected":
       return `was rejected${by}${more}`;
     case "expired":

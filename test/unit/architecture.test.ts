@@ -281,6 +281,7 @@ const RULES: Rules = {
       ...SYNC_TYPES,
       "src/event",
       "src/mapping",
+      "src/ops/counted.ts",
       "src/state",
       "src/status/stores.ts",
       "src/sync/person.ts",

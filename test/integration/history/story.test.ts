@@ -113,7 +113,7 @@ test("what a person did is a step, and without a history the present still answe
   await runtime.staged.stage(change("c-7", "contact/7"));
   await runtime.auditActs.record({ act: "held.drop", by: "ada@host", crmCode: "c-7" });
   const { steps } = await storyOf(runtime, "c-7", businessRelationMapping);
-  expect(steps[0]).toMatchObject({ kind: "act", says: "a person dropped its held change" });
+  expect(steps[0]).toMatchObject({ kind: "act", says: "ada@host dropped its held change" });
 
   const off = newRuntime({ HISTORY_DAYS: "0" });
   await off.staged.stage(change("c-7", "contact/7"));

@@ -1,0 +1,243 @@
+/** The page Approvals: acts of one person that wait for another one; and what other pages need to ask. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { setTimeout as sleep } from "node:timers/promises";
+import { carryOut } from "../approvals/carry-out.ts";
+import { approve, ask, findApproval, readApprovals, reject } from "../approvals/decide.ts";
+import { isOther, type Actor } from "../approvals/person.ts";
+import { Refusal } from "../http/refusal.ts";
+import { UserError } from "../ops/user-error.ts";
+import { may } from "../people/person.ts";
+import { marksOf } from "../people/tokens.ts";
+import { isEnded, type Approval, type Asked, type AskedItem } from "../state/approvals.ts";
+import { askedText, endText, planText } from "../status/approval-text.ts";
+import { actorOf, formOf, sessionOf } from "./access.ts";
+import { html, pathTo, type Html } from "./html.ts";
+import { live, postForm, tabPath } from "./layout.ts";
+import { moment } from "./moment.ts";
+import type { ConsolePorts } from "./ports.ts";
+import { pageNumberOf, pager, queryOf, ROWS, sendBack, sendPage } from "./send-page.ts";
+import type { Session } from "./session.ts";
+import { table } from "./table.ts";
+
+const PATH = tabPath("approvals");
+const ONE = `${PATH}/one`;
+
+/** Thousands of records take longer than a browser waits; it goes on after the answer, ms. */
+const WAIT_MS = 5000;
+
+export function serveApprovals(app: FastifyInstance, ports: ConsolePorts): void {
+  const { stores } = ports;
+  const find = (request: FastifyRequest) => findApproval(stores, queryOf(request)["id"] ?? "");
+  app.get(PATH, async (request, reply) => {
+    const main = live("approvals", listView(await readApprovals(stores)));
+    return sendPage(request, reply, ports, { title: "Approvals", tab: "approvals", main });
+  });
+  app.get(ONE, async (request, reply) => {
+    const one = await find(request);
+    const items = await stores.approvals.items(one.id);
+    const number = pageNumberOf(request);
+    const main = html`${aboutView(one)}${decideView(sessionOf(request), personIn(request, ports), one)}
+      ${itemsView(one, items, number)}
+      <p><a href="${PATH}">All approvals</a></p>`;
+    return sendPage(request, reply, ports, { title: `Approval ${one.id}`, tab: "approvals", main });
+  });
+  app.post(`${PATH}/approve`, { onRequest: requireDecider }, async (request, reply) => {
+    const approved = await approve(stores, await find(request), personIn(request, ports));
+    return carryOutAndSend(request, reply, ports, approved);
+  });
+  app.post(`${PATH}/again`, { onRequest: requireDecider }, async (request, reply) => {
+    const one = await find(request);
+    if (one.state !== "approved") throw new UserError(`approval ${one.id} ${endText(one)}`);
+    return carryOutAndSend(request, reply, ports, one);
+  });
+  app.post(`${PATH}/reject`, { onRequest: requireDecider }, async (request, reply) => {
+    const reason = formOf(request).get("reason") ?? "";
+    const one = await reject(stores, await find(request), personIn(request, ports), reason);
+    return sendBack(request, reply, PATH, `Approval ${one.id} ${endText(one)}.`);
+  });
+}
+
+/** @throws Refusal for a session that may only look; src/approvals says what the others may. */
+async function requireDecider(request: FastifyRequest): Promise<void> {
+  const { person } = sessionOf(request);
+  if (may(person, "act") || may(person, "approve")) return;
+  throw new Refusal(403, `${person.via} lets you only look, so nothing was done.`);
+}
+
+export function personIn(request: FastifyRequest, { tokens }: ConsolePorts): Actor {
+  const { person } = sessionOf(request);
+  const marks = Object.entries(marksOf(tokens)).filter(([, name]) => person.names.includes(name));
+  return { by: actorOf(request), person, marks: marks.map(([mark]) => mark) };
+}
+
+async function carryOutAndSend(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  ports: ConsolePorts,
+  one: Approval,
+): Promise<FastifyReply> {
+  const { mapping, stores } = ports;
+  if (one.plan !== undefined) {
+    const { file, host, isByDaemon } = one.plan;
+    const how = isByDaemon
+      ? `The daemon on ${host} carries the plan out.`
+      : `On ${host}, ${one.asker.by} runs crmsync reconcile --apply ${file} again.`;
+    return sendBack(request, reply, PATH, `Approved. ${how}`);
+  }
+  const doing = carryOut({ stores, mapping: async () => mapping }, one);
+  doing.catch((error: unknown) => error instanceof UserError || ports.defect(error));
+  const after = await Promise.race([doing, sleep(WAIT_MS)]);
+  const says = after === undefined ? "is being carried out: see below" : endText(after);
+  return sendBack(request, reply, PATH, `Approval ${one.id} ${says}.`);
+}
+
+/** After a form of another page: asks, in place of the act. */
+export async function sendAsked(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  ports: ConsolePorts,
+  asked: Asked,
+  items: readonly AskedItem[],
+): Promise<FastifyReply> {
+  const reason = formOf(request).get("reason") ?? "";
+  const one = await ask(ports.stores, personIn(request, ports), { ...asked, reason }, items);
+  const says = `Asked: approval ${one.id}, to ${askedText(one)}. Nothing is done until another person approves it, on this page.`;
+  return sendBack(request, reply, ONE, says, { id: one.id });
+}
+
+/**
+ * What the form of a confirmation holds.
+ * @param isAsked another person must approve it.
+ * @param direct the buttons that do it at once.
+ */
+export const actOrAsk = (
+  isAsked: boolean,
+  does: string,
+  back: string,
+  direct: Html = html`<button class="main">${does}</button> <a href="${back}">Cancel</a>`,
+): Html =>
+  isAsked
+    ? html`<p>Another person must approve this: it is asked for, and nothing is done yet.</p>
+        ${reasonField}
+        <button class="main">Ask for approval: ${does}</button> <a href="${back}">Cancel</a>`
+    : direct;
+
+const reasonField = html`<p>
+  <label for="reason">Reason, for your colleagues and the audit trail (no personal data)</label>
+  <input id="reason" name="reason" maxlength="200" />
+</p>`;
+
+function listView(all: readonly Approval[]): Html {
+  const waiting = all.filter((one) => !isEnded(one));
+  const ended = all.filter(isEnded).sort((a, b) => b.at - a.at);
+  const columns = [
+    {
+      heading: "Act",
+      cell: (one: Approval) =>
+        html`<a href="${pathTo(ONE, { id: one.id })}">${one.id}: ${askedText(one)}</a>`,
+    },
+    { heading: "Asked by", cell: ({ asker }: Approval) => asker.by },
+    { heading: "Since", cell: ({ askedAt }: Approval) => moment(askedAt) },
+  ];
+  return html`${
+    waiting.length === 0
+      ? html`<p class="good">No act waits for approval.</p>`
+      : table({
+          caption: "Acts that wait, the newest first",
+          rows: waiting,
+          columns: [
+            ...columns,
+            { heading: "Expires", cell: ({ expiresAt }) => moment(expiresAt) },
+            { heading: "State", cell: endText },
+          ],
+        })
+  }${
+    ended.length > 0 &&
+    table({
+      caption: "The last ones that have ended",
+      rows: ended,
+      columns: [...columns, { heading: "What became of it", cell: endText }],
+    })
+  }`;
+}
+
+function aboutView(one: Approval): Html {
+  const { asker, askedAt, expiresAt, names, plan, reason } = one;
+  return html`<dl>
+    <dt>Act</dt>
+    <dd>${askedText(one)}</dd>
+    <dt>Asked</dt>
+    <dd>by ${asker.by}, ${moment(askedAt)}</dd>
+    ${
+      reason !== undefined &&
+      html`<dt>Reason</dt>
+        <dd>${reason}</dd>`
+    }${
+      names !== undefined &&
+      html`<dt>Names that were given</dt>
+        <dd>${names.join(", ")}</dd>`
+    }${
+      plan !== undefined &&
+      html`<dt>Plan</dt>
+        <dd>
+          <a href="${pathTo(`${tabPath("bulk")}/plan`, { id: plan.id })}">Its differences</a>:
+          ${planText(plan)}; ${plan.file} on ${plan.host}
+        </dd>
+        ${
+          plan.accept.length > 0 &&
+          html`<dt>Warned of, and accepted</dt>
+            <dd>${plan.accept.join(", ")}</dd>`
+        }`
+    }
+    <dt>State</dt>
+    <dd>It ${endText(one)}.</dd>
+    ${
+      !isEnded(one) &&
+      html`<dt>Expires</dt>
+        <dd>${moment(expiresAt)}</dd>`
+    }
+  </dl>`;
+}
+
+function decideView(session: Session, actor: Actor, one: Approval): Html | string {
+  const { person } = session;
+  if (isEnded(one) || !(may(person, "act") || may(person, "approve"))) return "";
+  const path = (act: string) => pathTo(`${PATH}/${act}`, { id: one.id });
+  if (one.state === "approved") {
+    if (one.plan !== undefined) return "";
+    const again = html`<button>Carry it out again</button>
+      <span class="dim">What was done before is not done twice.</span>`;
+    return postForm(session, path("again"), again);
+  }
+  const mayApprove = isOther(one.asker, actor);
+  const approving = mayApprove
+    ? postForm(
+        session,
+        path("approve"),
+        html`<button class="main">Approve: ${askedText(one)}</button>`,
+      )
+    : html`<p class="notice warning">
+        You cannot approve it: you have asked for it yourself, your token has no name, or you lack
+        the right.
+      </p>`;
+  const verb = mayApprove ? "Reject" : "Withdraw or reject";
+  return html`${approving}${postForm(session, path("reject"), html`${reasonField}<button>${verb}</button>`)}`;
+}
+
+function itemsView(one: Approval, items: readonly AskedItem[], number: number): Html | string {
+  if (items.length === 0) return "";
+  const linkOf = (name: string) =>
+    one.act === "drop"
+      ? pathTo(`${tabPath("dead")}/letter`, { id: name })
+      : pathTo(tabPath("records"), { name });
+  return html`${table({
+    caption: "What it is about, as it was when it was asked: what has changed since is left alone",
+    rows: items.slice((number - 1) * ROWS, number * ROWS),
+    columns: [
+      {
+        heading: one.act === "drop" ? "Dead letter" : "crmCode",
+        cell: ([name]) => html`<a href="${linkOf(name)}">${name}</a>`,
+      },
+    ],
+  })}${pager(ONE, { id: one.id }, number, Math.ceil(items.length / ROWS))}`;
+}

@@ -1,0 +1,73 @@
+/** Plans that were asked for on the console: the daemon of the machine that has the file carries them out. */
+import { actBy, readApprovals } from "../src/approvals/decide.ts";
+import { ENTRY_OUTCOMES, type EntryOutcome } from "../src/reconcile/apply-entry.ts";
+import { findPlan } from "../src/reconcile/find-plan.ts";
+import type { Approval } from "../src/state/approvals.ts";
+import { runInChild, type ChildResult } from "./reconcile-child.ts";
+import { countIn, fieldsOf, type Run } from "./reconcile-taken.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** After a failure that may pass it is tried again, ms. */
+const PAUSE_MS = 60_000;
+
+/** An approved plan that is on this machine. */
+export interface ApprovedPlan {
+  readonly approval: Approval;
+  readonly file: string;
+}
+
+/** @returns the next one; those that have failed lately come later. Lets asks expire, too. */
+export function createApprovedPlans(runtime: Runtime) {
+  const notBefore = new Map<string, number>();
+  return {
+    async next(): Promise<ApprovedPlan | undefined> {
+      for (const approval of await readApprovals(runtime)) {
+        const { id, plan, state } = approval;
+        if (state !== "approved" || plan?.isByDaemon !== true) continue;
+        if (performance.now() < (notBefore.get(id) ?? 0)) continue;
+        const file = await findPlan(runtime.config, plan);
+        if (file !== undefined) return { approval, file };
+      }
+      return undefined;
+    },
+    async run({ approval, file }: ApprovedPlan, run: Run): Promise<void> {
+      notBefore.set(approval.id, performance.now() + PAUSE_MS);
+      await carryOut(approval, file, run);
+    },
+  };
+}
+
+async function carryOut(
+  approval: Approval,
+  file: string,
+  { redisUrl, runtime, service, signal }: Run,
+): Promise<void> {
+  const { approvals, log } = runtime;
+  const begun = await approvals.change(approval, { state: "approved" });
+  // Another process was faster.
+  if (begun === undefined || begun.plan === undefined) return;
+  log.info({}, "reconcile.began");
+  const { accept, hash } = begun.plan;
+  const request = {
+    input: { plan: file, hash },
+    options: { isApplied: true, accept },
+    by: actBy(begun),
+    redisUrl,
+    service: { baseUrl: service.baseUrl, token: service.token() },
+  };
+  const result = await runInChild(request, signal, countIn(runtime));
+  if (signal.aborted) return;
+  if (result.result === "later" || result.result === "died") {
+    await approvals.change(begun, { state: "approved", says: result.error });
+    log.warn({ err: new Error(result.error) }, "reconcile.later");
+    return;
+  }
+  await approvals.change(begun, { state: "done", says: saysOf(result) });
+  log[result.result === "success" ? "info" : "warn"](fieldsOf(result), "reconcile.ended");
+}
+
+function saysOf(result: Exclude<ChildResult, { result: "later" | "died" }>): string {
+  if (result.result !== "success") return `not carried out: ${result.error}`;
+  const counts = Object.entries(result.applied ?? {}).filter(([, count]) => count > 0);
+  return `carried out: ${counts.map(([name, count]) => `${count} ${ENTRY_OUTCOMES[name as EntryOutcome]}`).join(", ") || "nothing"}`;
+}
