@@ -3,7 +3,7 @@ import type { Mapping } from "../mapping/mapping.ts";
 import { counted } from "../ops/counted.ts";
 import type { ActBy } from "../state/audit-acts.ts";
 import type { Stores } from "../status/stores.ts";
-import { eraseTraces, type Erased } from "./erase-traces.ts";
+import { eraseTraces, isEmpty, type Erased } from "./erase-traces.ts";
 import { TraceFinder, TRACES, type Counts, type Traces } from "./find-traces.ts";
 import { EventNames } from "./name-event.ts";
 import { rewriteFile } from "./rewrite-file.ts";
@@ -53,6 +53,8 @@ export async function erasePerson(
   }
   const withinMs = 2 * config.SERVICE_TIMEOUT_MS + MARGIN_MS;
   const done = await eraseTraces(stores, finder, found, { withinMs, onWait });
+  // Before the file is rewritten. While something is left, the approval of this very act still needs its own.
+  if (isEmpty(done.left)) await stores.approvals.forget(found.crmCodes);
   const isFileRewritten =
     config.REDIS_URL === undefined ? await rewriteFile(redis, REWRITE_MS) : undefined;
   return { ...done, isFileRewritten };

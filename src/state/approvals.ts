@@ -65,7 +65,7 @@ export interface Asked {
   /** Of `plan`. */
   readonly plan?: AskedPlan;
   /** Of `forget`: the names that were given. */
-  readonly names?: readonly string[];
+  readonly names?: readonly string[] | undefined;
   readonly reason?: string | undefined;
 }
 
@@ -182,6 +182,8 @@ export class Approvals extends Store {
       ...one,
       ...next,
       at: now,
+      // Who was erased must not stay here.
+      ...(isEnded(next) && { names: undefined }),
       ...(next.state === "approved" && { expiresAt: now + (isBegun ? BEGUN_MS : APPROVAL_MS) }),
     };
     const isDone = await this.commit(
@@ -195,8 +197,15 @@ export class Approvals extends Store {
     return isDone ? changed : undefined;
   }
 
-  async now(): Promise<number> {
-    return this.time();
+  /** Takes crmCodes that are erased out of what was asked and has not ended. */
+  async forget(crmCodes: readonly string[]): Promise<void> {
+    for (const { id, state } of await readOne(this.redis, this.reading())) {
+      if (isEnded({ state })) continue;
+      const items = await this.items(id);
+      const left = items.filter(([name]) => !crmCodes.includes(name));
+      if (left.length === items.length) continue;
+      await this.write("SET", this.keys.approvalItems(id), JSON.stringify(left), "KEEPTTL");
+    }
   }
 
   /** Undefined: no daemon has run here. */

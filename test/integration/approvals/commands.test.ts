@@ -182,6 +182,11 @@ test("a person is erased, unless the name leads to others by now", async () => {
   const other = await crmsync(ANNA, "forget", "contact/1", "--apply");
   expect((await crmsync(BEN, "approvals", "approve", idIn(asked.out))).out).toContain("erased ");
   expect(await held()).toBe(0);
+  const kept = await stores.redis.hget(stores.keys.approvals, idIn(asked.out));
+  expect(kept).toContain('"state":"done"');
+  expect(kept).not.toContain("contact/1");
+  // In the ask that still waits, too.
+  expect(await stores.approvals.items(idIn(other.out))).toEqual([]);
   await hold(stores, "f2", "contact/1", "/crm/b");
   const { out } = await crmsync(BEN, "approvals", "approve", idIn(other.out));
   expect(out).toContain("nothing was erased: the names lead to other relations");
