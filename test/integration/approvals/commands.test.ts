@@ -4,6 +4,8 @@ import { beforeEach, expect, inject, test } from "vitest";
 import { approve } from "../../../src/approvals/decide.ts";
 import { readConfig } from "../../../src/config.ts";
 import { marksOf, operatorNamed } from "../../../src/people/tokens.ts";
+import { approvalFindings } from "../../../src/status/approval-findings.ts";
+import { takeReadings } from "../../../src/status/readings.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import { hold } from "../../support/hold.ts";
@@ -62,6 +64,10 @@ test("one person asks, another one approves: both are named in the audit trail a
   expect(listed.out).toMatch(/anna via \S+@\S+ asked at \S+Z to release 3 held .*\(end of year\)/);
   const json = JSON.parse((await crmsync("", "approvals", "list", "--json")).out) as unknown;
   expect(json).toMatchObject({ id, state: "open", records: 3, items: ["h1", "h2", "h3"] });
+  const [finding, ...others] = approvalFindings(await takeReadings(stores));
+  expect(others).toEqual([]);
+  expect(finding?.says).toMatch(/^1 act waits for approval: anna via \S+ asks to release 3 held/);
+  expect(finding?.about).toBe(id);
 
   const approved = await crmsync(BEN, "approvals", "approve", id.toLowerCase());
   expect(approved).toMatchObject({ code: 0, err: "" });

@@ -26,6 +26,7 @@ const PAGES = [
   "/console/dead",
   "/console/dead/letter?id=c%3Ar1",
   "/console/held",
+  "/console/approvals",
   "/console/bulk",
   "/console/bulk/cancel",
   "/console/bulk/plan?id=p1",
