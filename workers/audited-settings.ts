@@ -2,9 +2,13 @@
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import type { Config } from "../src/config.ts";
+import { splitNamed } from "../src/ops/secret-variable.ts";
 
 /** Settings that are lists of texts. */
 const LISTS: ReadonlySet<string> = new Set(["APPROVALS", "HTTP_TRUSTED_PROXIES"]);
+
+/** Secrets that hold a token of each person, with the name. */
+const HELD_BY_PERSONS: ReadonlySet<string> = new Set(["OPERATOR_TOKEN", "VIEWER_TOKEN"]);
 
 /** Variable → its value, or its default; of a secret: where it is from. */
 export function settingsOf(config: Config): Readonly<Record<string, string | number>> {
@@ -23,9 +27,17 @@ export function settingsOf(config: Config): Readonly<Record<string, string | num
       secret.file === undefined
         ? "from the environment"
         : `from ${secret.file}${dateOf(secret.file)}`;
+    if (HELD_BY_PERSONS.has(name)) settings[name] += `, of ${holdersIn(secret.value())}`;
   }
   return settings;
 }
+
+/** Who may act alone, or look, at that time. */
+const holdersIn = (secret: string): string =>
+  secret
+    .split(/\s+/)
+    .map((one) => splitNamed(one).name ?? "somebody without a name")
+    .join(", ");
 
 /** An address may hold a password, in its user part or its query. */
 const withoutCredentials = (value: string): string =>

@@ -43,12 +43,13 @@ export function requireOther(asker: Who, actor: Who): void {
   throw new UserError(`${asker.by} has asked for it, so another person must approve it`);
 }
 
-/** Whether this person could approve what the other one has asked; no reason is told. */
-export function isOther(asker: Who, actor: Actor): boolean {
+/** Why this person may not approve what the other one has asked; undefined: they may. */
+export function whyNotOther(asker: Who, actor: Actor): string | undefined {
   try {
     requireOther(asker, requirePerson(actor, "approve"));
-    return true;
-  } catch {
-    return false;
+    return undefined;
+  } catch (error) {
+    if (error instanceof UserError) return error.message;
+    throw error;
   }
 }

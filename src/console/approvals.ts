@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { setTimeout as sleep } from "node:timers/promises";
 import { carryOut } from "../approvals/carry-out.ts";
 import { approve, ask, findApproval, readApprovals, reject } from "../approvals/decide.ts";
-import { isOther, type Actor } from "../approvals/person.ts";
+import { whyNotOther, type Actor } from "../approvals/person.ts";
 import { Refusal } from "../http/refusal.ts";
 import { UserError } from "../ops/user-error.ts";
 import { may } from "../people/person.ts";
@@ -190,7 +190,7 @@ function aboutView(one: Approval): Html {
         }`
     }
     <dt>State</dt>
-    <dd>It ${endText(one)}.</dd>
+    <dd>It ${one.state === "open" ? "waits for another person" : endText(one)}.</dd>
     ${
       !isEnded(one) &&
       html`<dt>Expires</dt>
@@ -209,18 +209,16 @@ function decideView(session: Session, actor: Actor, one: Approval): Html | strin
       <span class="dim">What was done before is not done twice.</span>`;
     return postForm(session, path("again"), again);
   }
-  const mayApprove = isOther(one.asker, actor);
-  const approving = mayApprove
-    ? postForm(
-        session,
-        path("approve"),
-        html`<button class="main">Approve: ${askedText(one)}</button>`,
-      )
-    : html`<p class="notice warning">
-        You cannot approve it: you have asked for it yourself, your token has no name, or you lack
-        the right.
-      </p>`;
-  const verb = mayApprove ? "Reject" : "Withdraw or reject";
+  const whyNot = whyNotOther(one.asker, actor);
+  const approving =
+    whyNot === undefined
+      ? postForm(
+          session,
+          path("approve"),
+          html`<button class="main">Approve: ${askedText(one)}</button>`,
+        )
+      : html`<p class="notice warning">You cannot approve it: ${whyNot}.</p>`;
+  const verb = one.asker.by === actor.by ? "Withdraw" : "Reject";
   return html`${approving}${postForm(session, path("reject"), html`${reasonField}<button>${verb}</button>`)}`;
 }
 

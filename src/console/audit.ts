@@ -218,7 +218,8 @@ const exportForm = (request: FastifyRequest, asked: Asked): Html =>
 const linesTable = (lines: readonly Line[], hashes: LineHashes): Html =>
   table({
     caption: "The newest first",
-    rows: lines,
+    // An act has its line up to a second later than the change that it has let go.
+    rows: lines.toSorted((a, b) => Date.parse(atOf(b) ?? "") - Date.parse(atOf(a) ?? "") || 0),
     columns: [
       { heading: "When", cell: (line) => moment(Date.parse(atOf(line) ?? "")) },
       { heading: "What", cell: whatCell },
@@ -231,7 +232,7 @@ const linesTable = (lines: readonly Line[], hashes: LineHashes): Html =>
 const OUTCOMES: Readonly<Record<string, string>> = { uncertain: "given up; perhaps applied" };
 
 function whatCell({ fields }: Line): Html {
-  const { act, details, fieldsChanged, fieldsEmptied, outcome, reason } = fields;
+  const { act, asked, fieldsChanged, fieldsEmptied, outcome, settings, ...rest } = fields;
   if (act === "change") {
     const emptied = namesIn(fieldsEmptied);
     const changed = namesIn(fieldsChanged).filter((name) => !emptied.includes(name));
@@ -241,11 +242,47 @@ function whatCell({ fields }: Line): Html {
     return html`<strong>${OUTCOMES[textOf(outcome)] ?? textOf(outcome)}</strong
       >${text && `: ${text}`}${isUnknown && "; which fields changed is not known"}`;
   }
-  const more = [reason, details].filter((text) => typeof text === "string");
-  return html`${textOf(act).replaceAll(".", ": ").replaceAll("_", " ")}${
-    more.length > 0 && `: ${more.join(", ")}`
-  }`;
+  const more = Object.entries(rest)
+    .filter(([name, value]) => !UNTOLD.has(name) && typeof value !== "object" && value !== "")
+    .map(([name, value]) => `${name} ${String(value)}`);
+  const { APPROVALS: approvals = "none" } = (settings ?? {}) as { readonly APPROVALS?: string };
+  const rule = act === "process.start" ? [`APPROVALS ${approvals}`] : [];
+  const text = [...rule, ...more].join(", ");
+  return html`${ACTS[textOf(act)] ?? textOf(act).replaceAll(".", ": ").replaceAll("_", " ")}${
+    typeof asked === "string" && ` ${asked}`
+  }${text !== "" && html` <span class="dim">${text}</span>`}`;
 }
+
+/** Acts in words; of an approval, what was asked follows. */
+const ACTS: Readonly<Record<string, string>> = {
+  "approval.ask": "asked to",
+  "approval.approve": "approved to",
+  "approval.expire": "nobody approved in time to",
+  "approval.reject": "rejected to",
+  "bulk.cancel": "cancelled imports",
+  "bulk.pause": "paused imports",
+  "bulk.resume": "let imports go on",
+  "console.export": "exported lines of this trail",
+  "console.login": "logged in",
+  "dead.drop": "dropped a dead letter",
+  "dead.redrive": "tried a dead letter again",
+  "dead.show": "read the event of a dead letter",
+  forget: "erased a person",
+  "held.drop": "dropped a held change",
+  "held.release": "released a held change",
+  "ledger.forget": "let the service be asked again",
+  "process.start": "a process started",
+  push: "sent events by hand",
+  "reconcile.apply": "carried out a plan",
+  "reconcile.forget": "dismissed a plan",
+  "reconcile.show": "made a report with values",
+  "secret.replaced": "a secret was replaced",
+};
+
+/** Fields of a line that have a column of their own, or that nobody looks for here. */
+const UNTOLD: ReadonlySet<string> = new Set(
+  "at id crmCode event by approvedBy version mapping mappingHash".split(" "),
+);
 
 const namesIn = (value: unknown): string[] =>
   Array.isArray(value) ? value.map((name) => String(name)) : [];

@@ -117,8 +117,15 @@ const footer = (frame: {
     <p id="refresh" role="status">Reload the page to see newer data.</p>
   </footer>`;
 
-const whoText = (person: Person): string =>
-  `${person.name ?? "You"} may ${may(person, "act") ? "look and act" : "look"} (${person.via}).`;
+function whoText(person: Person): string {
+  const { name = "You", via } = person;
+  const also = (["act", "approve"] as const).filter((right) => may(person, right));
+  // Nobody can tell who holds a token without a name.
+  const rights = ["look", ...also].filter(
+    (right) => right !== "approve" || person.names.length > 0,
+  );
+  return `${name} may ${rights.join(", ").replace(/, (\w+)$/, " and $1")} (${via}).`;
+}
 
 /** A form that acts. @param path with everything that must come back unchanged. */
 export const postForm = (session: Session, path: string, content: Html): Html =>

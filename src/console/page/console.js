@@ -41,7 +41,9 @@ function showLocalTimes(root) {
     const text =
       time.dataset["ago"] !== undefined
         ? relative(date.getTime() + aheadMs - now.getTime())
-        : date.toLocaleString("en-GB", isToday ? CLOCK : { ...DAY, ...CLOCK });
+        : isToday
+          ? `today ${date.toLocaleString("en-GB", CLOCK)}`
+          : date.toLocaleString("en-GB", { ...DAY, ...CLOCK });
     if (time.textContent !== text) time.textContent = text;
     if (time.title !== exact) time.title = exact;
   }

@@ -67,7 +67,7 @@ test("one asks, another one sees what it is about and approves", async () => {
   const { auditActs } = server.runtime;
   const lines: Record<string, unknown>[] = [];
   for (let act; (act = await auditActs.next()) !== undefined; await auditActs.written(act))
-    lines.push(act.line);
+    if (act.line["act"] !== "console.login") lines.push(act.line);
   const by = "anna via console at 127.0.0.1";
   const approvedBy = "ben via console at 127.0.0.1";
   expect(lines).toMatchObject([
