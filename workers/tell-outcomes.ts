@@ -2,6 +2,7 @@
 import { outcomesBody } from "../src/notify/message.ts";
 import { openPoster } from "../src/notify/send.ts";
 import { ToldOutcomes } from "../src/state/told-outcomes.ts";
+import { thisProcess } from "./audit-trail.ts";
 import { tryOldest } from "./notify.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
@@ -30,7 +31,9 @@ export function startTelling(runtime: Runtime): Polling | undefined {
         async (message) => {
           const outcomes = await told.open(message);
           const body = outcomesBody(config.QUEUE_PREFIX, message.at, outcomes);
-          return poster.post(message.id, body, signal);
+          const sent = await poster.post(message.id, body, signal);
+          if (sent.result === "sent") await recordTold(runtime, outcomes);
+          return sent;
         },
         signal,
       );
@@ -50,4 +53,16 @@ export function startTelling(runtime: Runtime): Polling | undefined {
       await poster.close();
     },
   };
+}
+
+/** A line of the audit trail each: what people in the CRM could see, and since when. */
+async function recordTold(
+  { auditActs }: Runtime,
+  outcomes: Awaited<ReturnType<ToldOutcomes["open"]>>,
+): Promise<void> {
+  for (const { crmCode, outcome, problems, reason, record } of outcomes) {
+    const fields = problems?.map(({ field }) => field);
+    const details = { crmCode, outcome, reason, fields, subject: record?.subject };
+    await auditActs.record({ act: "outcome.told", by: thisProcess, details });
+  }
 }

@@ -46,6 +46,7 @@ const KINDS: Readonly<Record<string, string>> = {
   console: "sign-ins and exports",
   process: "starts and settings",
   secret: "secrets replaced",
+  outcome: "what the CRM was told",
 };
 
 const FIELDS = ["person", "record", "what", "from", "to"] as const;
@@ -243,14 +244,15 @@ function whatCell({ fields }: Line): Html {
       >${text && `: ${text}`}${isUnknown && "; which fields changed is not known"}`;
   }
   const more = Object.entries(rest)
-    .filter(([name, value]) => !UNTOLD.has(name) && typeof value !== "object" && value !== "")
-    .map(([name, value]) => `${name} ${String(value)}`);
-  const { APPROVALS: approvals = "none" } = (settings ?? {}) as { readonly APPROVALS?: string };
-  const rule = act === "process.start" ? [`APPROVALS ${approvals}`] : [];
+    .filter(([name, value]) => !UNTOLD.has(name) && value !== "")
+    .map(([name, value]) => `${name} ${namesIn([value].flat()).join(" ")}`);
+  const { APPROVALS: approvals = "none", OPERATOR_TOKEN: token = "none" } = (settings ??
+    {}) as Readonly<Record<string, string>>;
+  const rule = act === "process.start" ? [`APPROVALS ${approvals}`, `OPERATOR_TOKEN ${token}`] : [];
   const text = [...rule, ...more].join(", ");
   return html`${ACTS[textOf(act)] ?? textOf(act).replaceAll(".", ": ").replaceAll("_", " ")}${
     typeof asked === "string" && ` ${asked}`
-  }${text !== "" && html` <span class="dim">${text}</span>`}`;
+  }${act === "outcome.told" && html` <strong>${textOf(outcome)}</strong>`}${text !== "" && html` <span class="dim">${text}</span>`}`;
 }
 
 /** Acts in words; of an approval, what was asked follows. */
@@ -272,6 +274,7 @@ const ACTS: Readonly<Record<string, string>> = {
   "held.release": "released a held change",
   "ledger.forget": "let the service be asked again",
   "process.start": "a process started",
+  "outcome.told": "told OUTCOME_WEBHOOK",
   push: "sent events by hand",
   "reconcile.apply": "carried out a plan",
   "reconcile.forget": "dismissed a plan",

@@ -29,6 +29,7 @@ export type ActName =
   | "held.drop"
   | "held.release"
   | "ledger.forget"
+  | "outcome.told"
   | "process.start"
   | "push"
   | "reconcile.apply"

@@ -13,6 +13,9 @@ export interface AuditLine {
   readonly event?: { readonly id: string; readonly source: string };
   readonly by: string;
   readonly secret?: string;
+  /** Of `outcome.told`. */
+  readonly fields?: readonly string[];
+  readonly subject?: string;
   readonly settings?: Readonly<Record<string, unknown>>;
 }
 

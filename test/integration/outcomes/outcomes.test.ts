@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { Redis } from "ioredis";
 import { expect, inject, onTestFinished, test } from "vitest";
 import { keysOf } from "../../../src/state/keys.ts";
+import { auditLinesIn } from "../../support/audit-lines.ts";
 import { localDaemon, localSandbox, type LocalDaemon } from "../../support/in-process.ts";
 import { localCrmsync } from "../../support/local-command.ts";
 import { isSigned, startReceiver, type NotifyReceiver } from "../../support/notify-receiver.ts";
@@ -71,7 +72,9 @@ async function push(daemon: LocalDaemon, id: string, record?: object, type = "up
 const ADA = { firstName: "Ada", lastName: "Muster", born: "1979-03-04", adviser: "u-12" };
 
 test("the life of a record is told, signed, with its owner and without its values", async () => {
-  const { daemon, receiver } = await start();
+  await using dir = await tempDir();
+  const auditLog = join(dir.path, "audit.log");
+  const { daemon, receiver } = await start({ AUDIT_LOG: auditLog });
   await push(daemon, "7", { ...ADA, born: "in spring" });
   const rejected = await told(receiver, "rejected", "7");
   expect(rejected).toMatchObject({
@@ -102,6 +105,19 @@ test("the life of a record is told, signed, with its owner and without its value
     expect(isSigned(one, SECRET)).toBe(true);
     expect(one.text).not.toMatch(/Ada|Muster|1979|spring/);
   }
+  // What the adviser could see can be told later.
+  const wanted = ["rejected", "created", "updated", "terminated"];
+  const lines = await waitFor(
+    async () => {
+      const all = await auditLinesIn(auditLog);
+      const told = all.filter(({ act }) => act === "outcome.told");
+      const outcomes = told.map(({ outcome }) => outcome);
+      return wanted.every((one) => outcomes.includes(one)) && told;
+    },
+    { what: "its lines" },
+  );
+  const { fields, subject } = lines.find(({ outcome }) => outcome === "rejected") ?? {};
+  expect({ fields, subject }).toEqual({ fields: ["birthDate"], subject: "contact/7" });
 });
 
 test("while the receiver is away, the last outcome of a record waits, and the end of its rejection", async () => {
