@@ -526,12 +526,11 @@ function signInProblems(env: Env): string[] {
   const has = (name: string) => isGiven(env, name) || isGiven(env, `${name}_FILE`);
   const roles = ["OIDC_LOOK", "OIDC_ACT", "OIDC_APPROVE"];
   const needed = ["OIDC_ISSUER", "OIDC_CLIENT_ID", "OIDC_CLIENT_SECRET"];
-  if (![...needed, ...roles, "OIDC_CLAIM"].some(has)) return [];
+  const set = [...needed, ...roles, "OIDC_CLAIM"].filter(has);
   const missing = [...needed, "CONSOLE_URL"].filter((name) => !has(name));
   if (!roles.some(has)) missing.push("one of OIDC_LOOK, OIDC_ACT, OIDC_APPROVE");
-  return missing.length === 0
-    ? []
-    : [`signing in with OIDC needs also ${missing.join(", ")}: set them, or no variable of OIDC`];
+  if (set.length === 0 || missing.length === 0) return [];
+  return [`${set[0]} needs also ${missing.join(", ")} to sign people in: set all of them, or none`];
 }
 
 function givenValue(env: Env, name: string, problems: string[]): string | undefined {

@@ -206,7 +206,7 @@ export const LOG_EVENTS = {
   "redis.gave_up": "The embedded redis-server keeps exiting; the daemon ends.",
 
   "approvals.rule_not_kept":
-    "Which acts need a second person could not be written to Redis; it is tried again. Commands go on with what was written last.",
+    "Which acts need a second person could not be written to Redis; it is tried again.\nCommands go on with what was written last.",
 
   "notify.failed":
     "A notification could not be delivered; it is tried again.\n`why` says what came back; NOTIFY_URL is never shown. `tries` says how often before.",
