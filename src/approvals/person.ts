@@ -8,7 +8,7 @@ export interface Actor {
   readonly by: string;
   /** Undefined: the command was not told. */
   readonly person: Person | undefined;
-  /** Marks of all tokens under their name (people/tokens.ts). */
+  /** Marks of all tokens that may be theirs (people/tokens.ts). */
   readonly marks: readonly string[];
 }
 

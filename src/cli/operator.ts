@@ -3,7 +3,7 @@ import { hostname, userInfo } from "node:os";
 import type { Actor } from "../approvals/person.ts";
 import { readConfig } from "../config.ts";
 import { UserError } from "../ops/user-error.ts";
-import { markOf, marksOf, operatorNamed } from "../people/tokens.ts";
+import { markOf, marksOf, marksOfPerson, operatorNamed } from "../people/tokens.ts";
 import type { Act, ActName } from "../state/audit-acts.ts";
 import type { Stores } from "../status/stores.ts";
 
@@ -37,8 +37,8 @@ export async function actorOf({ approvals, config }: Known): Promise<Actor> {
       "MY_TOKEN is none of the tokens to which OPERATOR_TOKEN of the running daemon gives a name (anna:<token>): ask for yours, or leave MY_TOKEN out. A new token counts within a minute",
     );
   }
-  const marks = Object.keys(holders).filter((mark) => holders[mark] === name);
-  return { by: `${name} via ${user}`, person: operatorNamed(name), marks };
+  const person = operatorNamed(name);
+  return { by: `${name} via ${user}`, person, marks: marksOfPerson(person, holders) };
 }
 
 function ownHolders(): Readonly<Record<string, string>> {

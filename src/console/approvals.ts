@@ -7,7 +7,7 @@ import { whyNotOther, type Actor } from "../approvals/person.ts";
 import { Refusal } from "../http/refusal.ts";
 import { UserError } from "../ops/user-error.ts";
 import { may } from "../people/person.ts";
-import { marksOf } from "../people/tokens.ts";
+import { marksOf, marksOfPerson } from "../people/tokens.ts";
 import { isEnded, type Approval, type Asked, type AskedItem } from "../state/approvals.ts";
 import { askedText, endText, planText } from "../status/approval-text.ts";
 import { actorOf, formOf, sessionOf } from "./access.ts";
@@ -66,8 +66,7 @@ async function requireDecider(request: FastifyRequest): Promise<void> {
 
 export function personIn(request: FastifyRequest, { tokens }: ConsolePorts): Actor {
   const { person } = sessionOf(request);
-  const marks = Object.entries(marksOf(tokens)).filter(([, name]) => person.names.includes(name));
-  return { by: actorOf(request), person, marks: marks.map(([mark]) => mark) };
+  return { by: actorOf(request), person, marks: marksOfPerson(person, marksOf(tokens)) };
 }
 
 async function carryOutAndSend(

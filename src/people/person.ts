@@ -17,16 +17,27 @@ export const may = ({ rights }: Pick<Person, "rights">, right: Right): boolean =
 
 /**
  * Whether two may be one person: they share a name, however it is written. `anna` is the same as
- * `anna@firm.example`, because one provider or file may give the short name and another one the long name.
+ * `anna@firm.example`, because one provider or file may give the short name and another one the long name;
+ * `anna.muster` as `Anna Muster`, because a provider gives names that a token cannot have.
  */
 export function maybeSamePerson(one: Pick<Person, "names">, other: Pick<Person, "names">): boolean {
   const known = new Set(other.names.flatMap(spellings));
   return one.names.flatMap(spellings).some((name) => known.has(name));
 }
 
-/** A name as it is compared: folded; of an address, the part before its domain, too. */
+/** A name as it is compared: its letters and digits; of an address, the part before its domain, and before a `+`, too. */
 function spellings(name: string): string[] {
-  const folded = name.normalize("NFKC").trim().toLowerCase();
-  const [local = ""] = folded.split("@");
-  return [...new Set([folded, local])].filter((text) => text !== "");
+  const [local = ""] = name.split("@");
+  const [owner = ""] = local.split("+");
+  const all = [name.normalize("NFKC").trim().toLowerCase(), ...[name, local, owner].map(folded)];
+  return [...new Set(all)].filter((text) => text !== "");
 }
+
+/** Accents and other marks on a letter count for nothing; nor do cases, of which some letters have three. */
+const folded = (name: string): string =>
+  name
+    .normalize("NFKD")
+    .toUpperCase()
+    .toLowerCase()
+    .normalize("NFKD")
+    .replaceAll(/[\u0300-\u036f]|[^\p{L}\p{M}\p{N}]|\p{Default_Ignorable_Code_Point}/gu, "");

@@ -2,7 +2,7 @@
 import { createHmac } from "node:crypto";
 import { isOneOf, secretsOf, type SecretText } from "../ops/secrets.ts";
 import { splitNamed } from "../ops/secret-variable.ts";
-import type { Person, Right } from "./person.ts";
+import { maybeSamePerson, type Person, type Right } from "./person.ts";
 
 export interface OpsTokens {
   readonly viewer: SecretText | undefined;
@@ -51,6 +51,13 @@ export const marksOf = ({ operator }: Pick<OpsTokens, "operator">): Record<strin
       name === undefined ? [] : [[markOf(token), name]],
     ),
   );
+
+/** Marks of all tokens that may be this person's: they tell who it is after a token has got another name. */
+export const marksOfPerson = (
+  person: Pick<Person, "names">,
+  holders: Readonly<Record<string, string>>,
+): string[] =>
+  Object.keys(holders).filter((mark) => maybeSamePerson(person, { names: [holders[mark] ?? ""] }));
 
 /** Whoever holds a named token of OPERATOR_TOKEN. */
 export const operatorNamed = (name: string): Person => ({

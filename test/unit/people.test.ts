@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { ConfigError, readConfig } from "../../src/config.ts";
 import { maybeSamePerson } from "../../src/people/person.ts";
-import { holderOf } from "../../src/people/tokens.ts";
+import { holderOf, marksOfPerson } from "../../src/people/tokens.ts";
 
 const A = "a".repeat(24);
 const B = "b".repeat(24);
@@ -22,8 +22,23 @@ test("names of one person are recognised, however they are written", () => {
     maybeSamePerson({ names: [one] }, { names: ["zoe", other] });
   for (const other of ["anna", "ANNA ", "Anna@firm.example", "ａnna"])
     expect(same("anna", other), other).toBe(true);
+  // A name that a person may choose at the provider, and the one that a token can have.
+  for (const other of [
+    "Anna  Muster",
+    "anna-muster",
+    "anna.muster+2@firm.example",
+    "ánna.\u034fMUSTER\ufe0f",
+  ])
+    expect(same("anna.muster", other), other).toBe(true);
+  expect(same("straße", "STRASSE")).toBe(true);
+  expect(same("राम", "रम")).toBe(false);
   expect(same("anna", "annabelle")).toBe(false);
   expect(maybeSamePerson({ names: [] }, { names: [] })).toBe(false);
+});
+
+test("a person's marks are those of all tokens with a name that may be theirs", () => {
+  const holders = { m1: "anna", m2: "ben", m3: "ANNA@firm.example", m4: "annabelle" };
+  expect(marksOfPerson({ names: ["u7", "anna@firm.example"] }, holders)).toEqual(["m1", "m3"]);
 });
 
 test("a token that is too short, stands twice or has a name that is none is refused", () => {

@@ -115,12 +115,15 @@ test("another site, another session and a token that got another name approve no
   await using renamed = await serveConsole({
     ...ENV,
     QUEUE_PREFIX: server.runtime.config.QUEUE_PREFIX,
-    OPERATOR_TOKEN: `dora:${ANNA}`,
+    OPERATOR_TOKEN: `dora:${ANNA} emma:${ANNA_AT_HOME}`,
   });
-  const dora = await visitorOf(renamed, ANNA);
-  const own = proofIn((await dora.request("/console/approvals")).text);
-  const answer = await dora.post(path, { form: own });
-  expect(answer.text).toContain("another person must approve it");
+  // So does the other token of the same person.
+  for (const token of [ANNA, ANNA_AT_HOME]) {
+    const other = await visitorOf(renamed, token);
+    const own = proofIn((await other.request("/console/approvals")).text);
+    const answer = await other.post(path, { form: own });
+    expect(answer.text).toContain("another person must approve it");
+  }
   expect(await held()).toBe(2);
 });
 
