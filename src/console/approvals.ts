@@ -179,8 +179,9 @@ function aboutView(one: Approval): Html {
       plan !== undefined &&
       html`<dt>Plan</dt>
         <dd>
-          <a href="${pathTo(`${tabPath("bulk")}/plan`, { id: plan.id })}">Its differences</a>:
-          ${planText(plan)}; ${plan.file} on ${plan.host}
+          <a href="${pathTo(`${tabPath("bulk")}/plan`, { id: plan.id, hash: plan.hash })}"
+            >Its differences</a
+          >: ${planText(plan)}; ${plan.file} on ${plan.host}
         </dd>
         ${
           plan.accept.length > 0 &&

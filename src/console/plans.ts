@@ -36,17 +36,35 @@ const DAY_MS = 86_400_000;
 
 export function servePlan(app: FastifyInstance, ports: ConsolePorts): void {
   app.get(PATH, async (request, reply) => {
-    const { id = "" } = queryOf(request);
+    const { id = "", hash } = queryOf(request);
     const past = await pastComparisons(ports.stores);
     const found = past.find(({ plan }) => plan?.id === id);
+    const isOther = found !== undefined && (await isOtherFile(ports, { id, at: found.at, hash }));
     const main =
-      found === undefined
-        ? html`<p class="notice warning">This is not one of the last plans.</p>
+      found === undefined || isOther
+        ? html`<p class="notice warning">
+              ${
+                isOther
+                  ? "This is not the plan that was asked for: its file with this id on this machine is another one. Look at the file that the approval names, or reject it."
+                  : "This is not one of the last plans."
+              }
+            </p>
             ${back()}`
-        : html`${aboutPlan(found)}${applyLink(sessionOf(request), found)}${await differences(found, ports, pageNumberOf(request))}${back()}`;
+        : html`${aboutPlan(found)}${applyLink(sessionOf(request), found)}${await differences(found, ports, pageNumberOf(request), hash)}${back()}`;
     return sendPage(request, reply, ports, { title: "Plan", tab: "bulk", main });
   });
   serveApply(app, ports);
+}
+
+/** Whoever asks may give any file; what another person looks at must be the same one. */
+async function isOtherFile(
+  { stores }: ConsolePorts,
+  { at, hash, id }: { readonly at: number; readonly hash: string | undefined; readonly id: string },
+): Promise<boolean> {
+  const file = hash === undefined ? undefined : await findPlan(stores.config, { id, at });
+  if (file === undefined) return false;
+  const plan = await openPlan(file).catch(() => undefined);
+  return plan?.hash !== hash;
 }
 
 function serveApply(app: FastifyInstance, ports: ConsolePorts): void {
@@ -188,6 +206,7 @@ async function differences(
   { at, plan }: PastComparison,
   { stores: { config } }: ConsolePorts,
   number: number,
+  hash: string | undefined,
 ): Promise<Html> {
   const { id = "", entries = 0, host = "" } = plan ?? {};
   const file = await findPlan(config, { id, at });
@@ -206,7 +225,7 @@ async function differences(
     rows: page,
     columns: ENTRY_COLUMNS,
   })}
-  ${pager(PATH, { id }, number, Math.ceil(entries / ROWS))}`;
+  ${pager(PATH, { id, ...(hash !== undefined && { hash }) }, number, Math.ceil(entries / ROWS))}`;
 }
 
 const ENTRY_COLUMNS: readonly Column<PlanEntry>[] = [

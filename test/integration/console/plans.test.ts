@@ -93,6 +93,26 @@ test("earlier plans are listed with what became of them, and opened in pages", a
   expect(await see("/console/bulk/plan?id=..%2F..%2Fetc")).toContain("not one of the last plans");
 });
 
+test("an approval does not show another file with the id of its plan", async () => {
+  await using dir = await tempDir();
+  await using server = await serveConsole({ DATA_DIR: dir.path });
+  const { comparisons } = server.runtime;
+  await mkdir(join(dir.path, "reconcile"));
+  const file = join(dir.path, "reconcile", "plan-2026.ndjson");
+  const { hash } = await writePlan(file, HEADER, [entry(0)]);
+  const found = { tookMs: 2000, records: 500, equal: 499, source: "command" as const };
+  const plan = { id: "plan-1", entries: 1, requests: 1, host: "h1" };
+  await comparisons.note({ ...found, at: Date.now(), drift: { missing: 1 }, plan });
+  const viewer = server.visitor();
+  await viewer.logIn(VIEWER);
+  const path = "/console/bulk/plan?id=plan-1&hash=";
+  const same = (await viewer.request(`${path}${hash}`)).text;
+  expect(same).toContain("&lt;i&gt;p 0/x");
+  const other = (await viewer.request(`${path}${"0".repeat(64)}`)).text;
+  expect(other).toContain("This is not the plan that was asked for");
+  expect(other).not.toContain("&lt;i&gt;p 0/x");
+});
+
 test("a plan that was interrupted is shown again when one that came later is done or cancelled", async () => {
   await using server = await serveConsole();
   const { reconciliations, redis } = server.runtime;
