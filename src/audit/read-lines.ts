@@ -1,16 +1,34 @@
 import { createReadStream } from "node:fs";
-import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 
+/** No line of an audit trail is so long, bytes. A file with a hole in it must not fill the memory. */
+export const MOST_LINE = 2 ** 20;
+
 /**
  * The lines of a file, of a `.gz` file, or of standard input (`-`); their bytes in strings (latin1), so
- * that not one of them is changed before it is checked.
+ * that not one of them is changed before it is checked. What is too long for a line comes in parts.
  */
 export async function* readLines(file: string): AsyncGenerator<string> {
   const raw: Readable = file === "-" ? process.stdin : createReadStream(file);
   const text = file.endsWith(".gz") ? raw.pipe(createGunzip()) : raw;
   raw.on("error", (error) => text.destroy(error));
   text.setEncoding("latin1");
-  yield* createInterface({ input: text, crlfDelay: Number.POSITIVE_INFINITY });
+  try {
+    let rest = "";
+    for await (const chunk of text as AsyncIterable<string>) {
+      rest += chunk;
+      if (chunk.includes("\n")) {
+        const lines = rest.split("\n");
+        rest = lines.pop() ?? "";
+        for (const line of lines) yield line.replace(/\r$/, "");
+      }
+      if (rest.length <= MOST_LINE) continue;
+      yield rest;
+      rest = "";
+    }
+    if (rest !== "") yield rest;
+  } finally {
+    raw.destroy();
+  }
 }

@@ -3,7 +3,7 @@ import type { Stats } from "node:fs";
 import { open, readdir, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { parseLine, type Line } from "./line.ts";
-import { readLines } from "./read-lines.ts";
+import { MOST_LINE, readLines } from "./read-lines.ts";
 
 export interface AuditFilter {
   /** Part of the name of who acted, asked or approved; in any case of letters. */
@@ -135,7 +135,7 @@ function fitsOf({ person, crmCodes, what, from, to }: AuditFilter): (line: Line)
 /** A field as text; "" for what is none. */
 export const textOf = (field: unknown): string => (typeof field === "string" ? field : "");
 
-/** Whole lines before a byte, the last one first; `begin` is where a line begins. */
+/** Whole lines before a byte, the last one first; `begin` is where a line begins. What is too long for one comes in parts. */
 async function* linesBackwards(
   file: string,
   before: number,
@@ -155,6 +155,9 @@ async function* linesBackwards(
         const lineEnd = end < 2 ? -1 : rest.lastIndexOf(LINE_END, end - 2);
         if (lineEnd < 0 && begin > 0) {
           rest = rest.subarray(0, end);
+          if (rest.length <= MOST_LINE) break;
+          yield { text: rest.toString("latin1"), begin };
+          rest = Buffer.alloc(0);
           break;
         }
         const text = rest.toString("latin1", lineEnd + 1, end).trimEnd();

@@ -12,11 +12,12 @@ import {
   type AuditFilter,
   type Place,
 } from "../audit/search.ts";
+import { Refusal } from "../http/refusal.ts";
 import { counted } from "../ops/counted.ts";
+import { csvLine } from "../ops/csv-line.ts";
 import { UserError } from "../ops/user-error.ts";
 import { RecordNames } from "../state/record-names.ts";
 import { actorOf, formOf, sessionOf } from "./access.ts";
-import { csvLine } from "./csv-line.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { postForm, tabPath } from "./layout.ts";
 import { moment } from "./moment.ts";
@@ -52,11 +53,15 @@ const KINDS: Readonly<Record<string, string>> = {
 const FIELDS = ["person", "record", "what", "from", "to"] as const;
 type Asked = Readonly<Record<(typeof FIELDS)[number], string>>;
 
+/** Searches that may wait while another one reads its 32 MB: changes are to be sent meanwhile. */
+const MOST_WAITING = 5;
+
 export function serveAudit(app: FastifyInstance, ports: ConsolePorts): void {
   const { auditActs, config } = ports.stores;
+  const inTurn = createTurns();
   app.get(PATH, async (request, reply) => {
     const asked = askedIn(queryOf(request));
-    const main = html`${filterForm(asked)}${await results(request, asked, ports)}`;
+    const main = html`${filterForm(asked)}${await inTurn(() => results(request, asked, ports))}`;
     return sendPage(request, reply, ports, { title: "Audit", tab: "audit", main });
   });
   app.post(EXPORT, async (request, reply) => {
@@ -76,6 +81,23 @@ export function serveAudit(app: FastifyInstance, ports: ConsolePorts): void {
       .header("content-disposition", `attachment; filename="${name}"`)
       .send(Readable.from(format === "csv" ? asCsv(files, filter) : asLines(files, filter)));
   });
+}
+
+/** Does one after the other. @throws Refusal when too many wait */
+function createTurns() {
+  let count = 0;
+  let last: Promise<unknown> = Promise.resolve();
+  return async <T>(act: () => Promise<T>): Promise<T> => {
+    if (count > MOST_WAITING) {
+      throw new Refusal(429, "Other searches are under way: wait some seconds and search again.", {
+        "retry-after": "5",
+      });
+    }
+    count += 1;
+    const turn = last.then(act).finally(() => (count -= 1));
+    last = turn.catch(() => {});
+    return turn;
+  };
 }
 
 const askedIn = (values: Readonly<Record<string, string | undefined>>): Asked =>
@@ -247,8 +269,11 @@ function whatCell({ fields }: Line): Html {
     .filter(([name, value]) => !UNTOLD.has(name) && value !== "")
     .map(([name, value]) => `${name} ${namesIn([value].flat()).join(" ")}`);
   const { APPROVALS: approvals = "none", OPERATOR_TOKEN: token = "none" } = (settings ??
-    {}) as Readonly<Record<string, string>>;
-  const rule = act === "process.start" ? [`APPROVALS ${approvals}`, `OPERATOR_TOKEN ${token}`] : [];
+    {}) as Readonly<Record<string, unknown>>;
+  const rule =
+    act === "process.start"
+      ? [`APPROVALS ${said(approvals)}`, `OPERATOR_TOKEN ${said(token)}`]
+      : [];
   const text = [...rule, ...more].join(", ");
   return html`${ACTS[textOf(act)] ?? textOf(act).replaceAll(".", ": ").replaceAll("_", " ")}${
     typeof asked === "string" && ` ${asked}`
@@ -287,8 +312,17 @@ const UNTOLD: ReadonlySet<string> = new Set(
   "at id crmCode event by approvedBy version mapping mappingHash".split(" "),
 );
 
-const namesIn = (value: unknown): string[] =>
-  Array.isArray(value) ? value.map((name) => String(name)) : [];
+const namesIn = (value: unknown): string[] => (Array.isArray(value) ? value.map(said) : []);
+
+/** One line with a value that cannot be shown, which anybody may have written, must not hide the others. */
+function said(value: unknown): string {
+  if (typeof value === "string") return value;
+  try {
+    return value === undefined || value === null ? "" : JSON.stringify(value);
+  } catch {
+    return "(nested too deeply)";
+  }
+}
 
 function recordCell({ fields: { crmCode } }: Line): Html | string {
   if (typeof crmCode !== "string") return "–";
@@ -339,9 +373,9 @@ async function* asCsv(files: readonly string[], filter: AuditFilter): AsyncGener
     const names = [fieldsChanged, fieldsEmptied, fieldsSent].map((value) =>
       namesIn(value).join(" "),
     );
-    const more = Object.keys(rest).length === 0 ? "" : JSON.stringify(rest);
+    const more = Object.keys(rest).length === 0 ? "" : rest;
     const cells = [at, act, outcome, crmCode, ...names, source, id, by, approvedBy, more];
-    yield csvLine([...cells, line.chain, line.seq]);
+    yield csvLine([...cells, line.chain, line.seq].map(said));
   }
 }
 

@@ -1,4 +1,5 @@
 /** The report: one line for each record or relation that differs, as JSON lines or CSV. */
+import { csvLine } from "../ops/csv-line.ts";
 import { writeWhole } from "../ops/write-whole.ts";
 import type { Sealing } from "../state/sealing.ts";
 import type { Problem } from "../event/problem.ts";
@@ -126,8 +127,8 @@ async function* jsonOf(lines: AsyncIterable<Line>): AsyncGenerator<string> {
 }
 
 async function* csvOf(lines: AsyncIterable<Line>): AsyncGenerator<string> {
-  yield `${CSV_COLUMNS.join(",")}\r\n`;
-  for await (const line of lines) yield csvLine(line);
+  yield csvLine(CSV_COLUMNS);
+  for await (const line of lines) yield csvLine(cellsOf(line));
 }
 
 const CSV_COLUMNS = [
@@ -140,18 +141,8 @@ const CSV_COLUMNS = [
   "emptied",
 ] as const;
 
-function csvLine(line: Line): string {
-  const cells = CSV_COLUMNS.map((column) => {
+const cellsOf = (line: Line): unknown[] =>
+  CSV_COLUMNS.map((column) => {
     const value = line[column];
-    if (value === undefined || value === null) return "";
-    if (Array.isArray(value)) return quote(value.join("; "));
-    return quote(typeof value === "string" ? value : JSON.stringify(value));
+    return Array.isArray(value) ? value.join("; ") : value;
   });
-  return `${cells.join(",")}\r\n`;
-}
-
-/** An apostrophe keeps a spreadsheet from taking a crmCode such as `=1+1` for a formula. */
-function quote(text: string): string {
-  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\r\n;]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-}

@@ -209,6 +209,7 @@ const RULES: Rules = {
       "src/event",
       "src/mapping",
       "src/ops/counted.ts",
+      "src/ops/csv-line.ts",
       "src/ops/redis-reading.ts",
       "src/ops/user-error.ts",
       "src/ops/utf8-text.ts",

@@ -157,6 +157,45 @@ test("an export has all lines of the range, the compressed ones too, and is itse
   expect(forged.status).toBe(403);
 });
 
+test("a line that nobody can show hides no other one", async () => {
+  const other = join(dir, "hostile.log");
+  await using server = await serveConsole({ AUDIT_LOG: other });
+  const visitor = server.visitor();
+  await visitor.logIn(VIEWER);
+  const good = makeLine("abc", undefined, change(3, "good"), hashes).text;
+  const with1 = (json: string) =>
+    `{"chain":"abc","seq":1,"at":"${at(3)}",${json},"prev":null,"hash":"sha256:${"0".repeat(64)}"}`;
+  const deep = `${"[".repeat(9000)}${"]".repeat(9000)}`;
+  const hostile = [
+    '"act":"x","reason":{"toString":1}',
+    '"act":"change","fieldsChanged":[{"toString":1}]',
+    '"act":"process.start","settings":{"APPROVALS":{"toString":1}}',
+    `"act":"x","reason":${deep}`,
+    '"act":"x","event":null,"by":{"toString":1}',
+  ].map(with1);
+  await writeFile(other, `${[good, ...hostile].join("\n")}\n`);
+  const page = await visitor.request("/console/audit");
+  expect(page.status).toBe(200);
+  expect(page.text).toContain(">good<");
+  const form = { form: proofIn(page.text), format: "csv" };
+  const { status, text } = await visitor.post("/console/audit/export", form);
+  expect(status).toBe(200);
+  expect(text.trim().split("\r\n")).toHaveLength(1 + 1 + hostile.length);
+});
+
+test("while many search, others are asked to wait", async () => {
+  await using server = await open();
+  const visitor = server.visitor();
+  await visitor.logIn(VIEWER);
+  const search = () => visitor.request("/console/audit?person=nobody");
+  const answers = await Promise.all(Array.from({ length: 40 }, search));
+  const refused = answers.filter(({ status }) => status === 429);
+  expect(refused.length).toBeGreaterThan(0);
+  expect(refused[0]?.headers.get("retry-after")).toBe("5");
+  expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThan(5);
+  expect((await search()).status).toBe(200);
+});
+
 test("a line that was changed in the file is marked", async () => {
   const tampered = join(dir, "tampered.log");
   const text = await readFile(path, "utf8");

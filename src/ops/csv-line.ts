@@ -1,4 +1,7 @@
-/** One line of a CSV file (RFC 4180). A cell that a table program would take for a formula gets an apostrophe in front. */
+/**
+ * One line of a CSV file (RFC 4180). What a table program would take for a formula gets an apostrophe in front, also after
+ * a character at which some of them begin another cell.
+ */
 export const csvLine = (cells: readonly unknown[]): string =>
   `${cells.map((cell) => quoted(textOf(cell))).join(",")}\r\n`;
 
@@ -10,6 +13,6 @@ const textOf = (cell: unknown): string =>
       : `${cell as string | number}`;
 
 const quoted = (text: string): string => {
-  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  const safe = text.replaceAll(/(?<=^|[;\t\r\n]\s*"?)(?=[=+\-@\t\r])/g, "'");
+  return /[",;\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 };
