@@ -34,7 +34,8 @@ export function requireSession(
 ): void {
   scope.addHook("onRequest", async (request, reply) => {
     const session = readSession(request.cookies[COOKIE], ports, Date.now());
-    await ports.count(request, session && `console ${session.person.via}`);
+    const sender = session && `console ${session.person.via} ${session.person.name ?? ""}`;
+    await ports.count(request, sender);
     if (session === undefined || (await ports.isEnded(session)))
       return sendToLogin(request, reply, ports);
     sessions.set(request, session);

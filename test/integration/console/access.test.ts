@@ -180,6 +180,20 @@ test("after ten tries in a minute, an address must wait, even with the right tok
   expect(answer.headers.getSetCookie()).toEqual([]);
 });
 
+test("one person's many requests do not keep out another one", async () => {
+  const [anna, ben] = ["token-of-anna-with-24-characters", "token-of-ben-with-24-characters"];
+  await using server = await serveConsole({
+    HTTP_RATE_LIMIT: "1",
+    VIEWER_TOKEN: `anna:${anna} ben:${ben}`,
+  });
+  const [one, other] = [server.visitor(), server.visitor()];
+  await one.logIn(anna);
+  await other.logIn(ben);
+  const fast = await Promise.all(Array.from({ length: 30 }, () => one.request("/console/records")));
+  expect(fast.filter(({ status }) => status === 429).length).toBeGreaterThan(0);
+  expect((await other.request("/console/records")).status).toBe(200);
+});
+
 test("every answer forbids frames, inline scripts and caches", async () => {
   await using server = await serveConsole();
   const visitor = server.visitor();
@@ -246,6 +260,10 @@ test("no address acts by GET, and a viewer acts at none", async () => {
     "/console/dead?act=drop&id=c%3Ar1&at=1",
     "/console/dead/event?id=c%3Ar1",
     "/console/held?act=release&at=1",
+    "/console/bulk/plan/apply?id=p&hash=h",
+    "/console/approvals/approve?id=ABCDEF",
+    "/console/approvals/again?id=ABCDEF",
+    "/console/approvals/reject?id=ABCDEF",
   ];
   const form = { form: proofIn((await viewer.request("/console")).text) };
   const proof = proofIn((await operator.request("/console")).text);
