@@ -5,7 +5,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { isDeeperThan } from "../event/depth.ts";
 import { cut } from "../service-spec/characters.ts";
-import type { Problem } from "../event/problem.ts";
+import type { MappingWebhook, TranslatedEvent } from "../mapping/webhooks/webhook.ts";
 import type {
   EventProblem,
   Translated,
@@ -14,48 +14,14 @@ import type {
   WebhookRequest,
 } from "./connector.ts";
 import { isObject } from "./json-value.ts";
-import { verifyJson, type JsonVerify } from "./verify-json.ts";
+import { verifyJson } from "./verify-json.ts";
 import { jsonOf, WebhookBodyError, WebhookUnavailable } from "./webhook-body.ts";
 
 /** A webhook of the mapping file. */
-export interface JsonWebhook {
-  readonly name: string;
-  readonly verify: JsonVerify;
-  /** The CRM from which records are fetched that the events do not contain. */
-  readonly fetch: string | undefined;
-  /** A field that a record lacks is empty in the CRM. */
-  readonly whole?: boolean;
-  translate(content: JsonContent): Promise<JsonTranslation>;
-}
+export type JsonWebhook = Pick<MappingWebhook, "fetch" | "name" | "translate" | "verify"> &
+  Partial<Pick<MappingWebhook, "whole">>;
 
-interface JsonContent {
-  readonly body: unknown;
-  readonly headers: Readonly<Record<string, string | undefined>>;
-  readonly query: Readonly<Record<string, string>>;
-}
-
-type JsonTranslation =
-  | { readonly kind: "translated"; readonly events: readonly JsonEventInBody[] }
-  | { readonly kind: "bad_body" | "unavailable"; readonly why: string };
-
-interface JsonEventInBody {
-  readonly translated:
-    | ({ readonly kind: "event" } & JsonEvent)
-    | { readonly kind: "left_out" }
-    | { readonly kind: "problems"; readonly problems: readonly Problem[] };
-  readonly given: unknown;
-}
-
-interface JsonEvent {
-  readonly operation: "created" | "updated" | "deleted" | "restored";
-  readonly object: string;
-  readonly recordId: string;
-  readonly time: string | undefined;
-  readonly eventId: string | undefined;
-  readonly record: Readonly<Record<string, unknown>> | "event" | undefined;
-  readonly sequence?: string | undefined;
-  readonly lane?: "bulk" | undefined;
-}
+type JsonEvent = Extract<TranslatedEvent, { readonly kind: "event" }>;
 
 /** Deepest nesting of a body: a little less than an event may have, since the record lies inside it. */
 const MAX_DEPTH = 60;

@@ -1,33 +1,12 @@
 /** Verifies requests to /webhooks/json/<name>, in the way that the mapping file says. */
 import { createHash } from "node:crypto";
 import { isOneOf, isSignedBy } from "../ops/secrets.ts";
+import type { Verify } from "../mapping/webhooks/verify-rule.ts";
 import { basicOf, bearerOf } from "./authorization.ts";
 import { isObject, parseFromCrm, textOf } from "./json-value.ts";
 import type { RequestToVerify, Verification } from "./connector.ts";
 
-/** How requests are verified. `secretName` is the variable that holds the secret. */
-export type JsonVerify =
-  | { readonly by: "none" }
-  | { readonly by: "bearer" | "basic"; readonly secretName: string }
-  | { readonly by: "header"; readonly secretName: string; readonly header: string }
-  | { readonly by: "query"; readonly secretName: string; readonly parameter: string }
-  | { readonly by: "body"; readonly secretName: string; readonly field: readonly string[] }
-  | ({ readonly by: "hmac"; readonly secretName: string } & Signature);
-
-interface Signature {
-  /** In lower case, as all names of headers here. */
-  readonly header: string;
-  readonly algorithm: "sha256" | "sha1" | "sha512";
-  readonly encoding: "hex" | "base64";
-  /** How the tool writes the secret. */
-  readonly secretAs: "text" | "hex" | "base64";
-  readonly prefix: string;
-  /** What is signed; contains {body} once, and perhaps {timestamp} and the names of headers. */
-  readonly signed: string;
-  readonly timestamp:
-    | { readonly header: string; readonly prefix: string; readonly toleranceS: number }
-    | undefined;
-}
+type Signature = Extract<Verify, { readonly by: "hmac" }>;
 
 /** Signatures that one request may carry: senders sign with two secrets while they rotate them. */
 const MAX_SIGNATURES = 5;
@@ -36,7 +15,7 @@ const MAX_SIGNATURES = 5;
 const MS_FROM = 1e11;
 
 export function verifyJson(
-  verify: JsonVerify,
+  verify: Verify,
   request: RequestToVerify,
   secrets: readonly string[],
 ): Verification {

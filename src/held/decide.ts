@@ -4,53 +4,28 @@ import type { HeldTermination } from "../state/held-terminations.ts";
 import type { Stores } from "../status/stores.ts";
 import { originOf } from "./origin.ts";
 
-/** @returns how many were still held. */
-export async function releaseHeld(
+type Decide = (
   stores: Stores,
   by: Act["by"],
   found: readonly HeldTermination[],
   details?: Act["details"],
-): Promise<number> {
-  const { auditActs, heldTerminations } = stores;
-  let released = 0;
-  for (const one of found) {
-    const act = actOn(one, "held.release", by, details);
-    if (
-      (await heldTerminations.release(one.crmCode, await auditActs.callsOf(act), one.version)) ===
-      undefined
-    )
-      continue;
-    auditActs.note(act);
-    released += 1;
-  }
-  return released;
-}
+) => Promise<number>;
+
+const decide =
+  (what: "release" | "drop"): Decide =>
+  async ({ auditActs, heldTerminations }, by, found, details) => {
+    let done = 0;
+    for (const one of found) {
+      const { id, source } = originOf(one);
+      const { crmCode, version } = one;
+      const act: Act = { act: `held.${what}`, by, details, crmCode, event: { id, source } };
+      if (!(await heldTerminations[what](crmCode, await auditActs.callsOf(act), version))) continue;
+      auditActs.note(act);
+      done += 1;
+    }
+    return done;
+  };
 
 /** @returns how many were still held. */
-export async function dropHeld(
-  stores: Stores,
-  by: Act["by"],
-  found: readonly HeldTermination[],
-  details?: Act["details"],
-): Promise<number> {
-  const { auditActs, heldTerminations } = stores;
-  let dropped = 0;
-  for (const one of found) {
-    const act = actOn(one, "held.drop", by, details);
-    if (!(await heldTerminations.drop(one.crmCode, await auditActs.callsOf(act), one.version)))
-      continue;
-    auditActs.note(act);
-    dropped += 1;
-  }
-  return dropped;
-}
-
-function actOn(
-  held: HeldTermination,
-  act: "held.release" | "held.drop",
-  by: string,
-  details: Act["details"],
-): Act {
-  const { id, source } = originOf(held);
-  return { act, by, details, crmCode: held.crmCode, event: { id, source } };
-}
+export const releaseHeld = decide("release");
+export const dropHeld = decide("drop");

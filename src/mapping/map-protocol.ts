@@ -50,19 +50,20 @@ export interface MapRequest {
   readonly options: MapOptions;
 }
 
+/** What the daemon needs of a mapping outside the thread. */
+export interface MappingAbout {
+  readonly text: string | undefined;
+  readonly objects: readonly string[];
+  readonly reads: readonly string[];
+  readonly sources: readonly FieldSources[] | undefined;
+  readonly relations: readonly Relation[];
+  readonly keeps: Keeps;
+  readonly whens: readonly WhenRule[];
+  readonly pulls: readonly PullSource[];
+}
+
 export type MapWorkerMessage =
-  | {
-      readonly kind: "ready";
-      readonly text: string | undefined;
-      readonly objects: readonly string[];
-      readonly reads: readonly string[];
-      readonly sources: readonly FieldSources[] | undefined;
-      readonly relations: readonly Relation[];
-      readonly keeps: Keeps;
-      readonly whens: readonly WhenRule[];
-      readonly webhooks: readonly WebhookAbout[];
-      readonly pulls: readonly PullSource[];
-    }
+  | (MappingAbout & { readonly kind: "ready"; readonly webhooks: readonly WebhookAbout[] })
   | { readonly kind: "unusable"; readonly problems: readonly string[] }
   | { readonly kind: "result"; readonly result: MappingResult }
   | { readonly kind: "chunk"; readonly events: readonly TranslatedEvent[] }

@@ -6,8 +6,6 @@
 import { pathToFileURL } from "node:url";
 import { parentPort, workerData } from "node:worker_threads";
 import { NO_LISTS, type TenantLists } from "../service-spec/tenant-lists.ts";
-import type { Keeps } from "../sync/keeps.ts";
-import type { Relation } from "../sync/mapped.ts";
 import { compileMapping } from "./compile-mapping.ts";
 import { keepsOfFile, keepsOfModule, type KeepingModule } from "./keeps-of-mapping.ts";
 import {
@@ -15,35 +13,27 @@ import {
   type MapRequest,
   type MapWorkerData,
   type MapWorkerMessage,
+  type MappingAbout,
   type NewLists,
   type ThreadRequest,
 } from "./map-protocol.ts";
 import type { Watch } from "./map-fields.ts";
 import { mapRecord } from "./map-record.ts";
-import { MappingError, type FieldSources, type MappingResult } from "./mapping.ts";
+import { MappingError, type MappingResult } from "./mapping.ts";
 import { describeLoadError } from "./module-error.ts";
 import { mappingText, readMappingFile } from "./read-mapping-file.ts";
 import { MODULE, whensIn } from "./read-whens.ts";
-import type { WhenRule } from "./whens.ts";
 import type { MapRecord } from "./map-module.ts";
 import { mapByModule } from "./map-by-module.ts";
-import { pullSources, type PullSource } from "./pull/rule.ts";
+import { pullSources } from "./pull/rule.ts";
 import { compileWebhooks, type CompiledWebhook } from "./webhooks/compile.ts";
 import { translateChunk } from "./webhooks/translate-chunk.ts";
 
 type Run = (request: MapRequest, lists: TenantLists, watch: Watch) => Promise<MappingResult>;
 
-interface Loaded {
+interface Loaded extends MappingAbout {
   readonly run: Run;
-  readonly text: string | undefined;
-  readonly objects: readonly string[];
-  readonly reads: readonly string[];
-  readonly sources: readonly FieldSources[] | undefined;
-  readonly relations: readonly Relation[];
-  readonly keeps: Keeps;
-  readonly whens: readonly WhenRule[];
   readonly webhooks: ReadonlyMap<string, CompiledWebhook>;
-  readonly pulls: readonly PullSource[];
 }
 
 async function load({ file, text: known }: MapWorkerData): Promise<Loaded> {

@@ -117,6 +117,8 @@ const RULES: Rules = {
       "src/event/depth.ts",
       "src/mapping/nearest.ts",
       "src/mapping/pull/rule.ts",
+      "src/mapping/webhooks/verify-rule.ts",
+      "src/mapping/webhooks/webhook.ts",
       "src/event/salesforce-id.ts",
       "src/event/exact-json.ts",
       "src/service-spec/characters.ts",

@@ -113,7 +113,7 @@ export const VERIFY_KEYS = {
   timestamp: Object.keys(timestamp.shape),
 } as const;
 
-/** How a webhook's requests are verified, with every default applied. */
+/** How a webhook's requests are verified, with every default applied. `secretName` is the variable that holds the secret. */
 export type Verify =
   | { readonly by: "none" }
   | { readonly by: "bearer" | "basic"; readonly secretName: string }
@@ -123,12 +123,14 @@ export type Verify =
   | {
       readonly by: "hmac";
       readonly secretName: string;
+      /** How the tool writes the secret. */
       readonly secretAs: "text" | "hex" | "base64";
+      /** In lower case, as all names of headers here. */
       readonly header: string;
       readonly algorithm: "sha256" | "sha1" | "sha512";
       readonly encoding: "hex" | "base64";
       readonly prefix: string;
-      /** What is signed, with {body}, {timestamp} and {the name of a header}. */
+      /** What is signed; contains {body} once, and perhaps {timestamp} and {the name of a header}. */
       readonly signed: string;
       readonly timestamp:
         | { readonly header: string; readonly prefix: string; readonly toleranceS: number }

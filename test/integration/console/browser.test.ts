@@ -2,8 +2,8 @@
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Page } from "playwright-core";
-import { expect, onTestFinished, test } from "vitest";
+import type { Browser, Locator, Page } from "playwright-core";
+import { afterAll, expect, onTestFinished, test, type TestContext } from "vitest";
 import { launchBrowser, openPage } from "../../support/browser.ts";
 import { OPERATOR, serveConsole } from "../../support/console.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
@@ -11,8 +11,12 @@ import { writePlan } from "../../../src/reconcile/plan-file.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { hold } from "../../support/hold.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 const AXE = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
+
+/** How often a page updates itself. */
+const UPDATE_MS = 5000;
 
 const SCREENS = [
   ["light", { width: 1100, height: 800 }],
@@ -112,6 +116,27 @@ async function serveWithContent() {
   return server;
 }
 
+let browser: Browser | undefined;
+
+/** One for all tests: each has pages, and cookies, of its own. */
+async function browserFor(context: TestContext): Promise<Browser> {
+  browser ??= await launchBrowser(context);
+  return browser;
+}
+
+afterAll(() => browser?.close());
+
+/** A page whose time a test can let pass: between two updates it would only wait. */
+async function openClockedPage(opener: Browser, options = {}) {
+  const { page } = await openPage(opener, options);
+  await page.clock.install();
+  const update = () => page.clock.fastForward(UPDATE_MS);
+  /** Updates until it is on the page: the server may show what it has read a moment before. */
+  const updateUntil = (shown: Locator) =>
+    waitFor(async () => update().then(() => shown.isVisible()), { what: String(shown) });
+  return { page, update, updateUntil };
+}
+
 async function logIn(page: Page, url: string, path = "/console"): Promise<void> {
   await page.goto(url + path);
   await page.getByLabel("OPERATOR_TOKEN or VIEWER_TOKEN").fill(OPERATOR);
@@ -146,7 +171,7 @@ const overflowOf = (page: Page) =>
   page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
 
 test("every page is accessible, in light and dark, and fits a phone", async (context) => {
-  await using browser = await launchBrowser(context);
+  const browser = await browserFor(context);
   await using server = await serveWithContent();
   const { page, problems, requests } = await openPage(browser);
   await page.goto(`${server.url}/console/login`);
@@ -164,10 +189,12 @@ test("every page is accessible, in light and dark, and fits a phone", async (con
 });
 
 test("Now is one screen on a desk: a sentence, and cards; what is opened stays open", async (context) => {
-  await using browser = await launchBrowser(context);
+  const browser = await browserFor(context);
   await using server = await serveConsole();
   await server.runtime.heartbeats.beat({ ...PROCESS, roles: ["http", "intake", "sync"] });
-  const { page } = await openPage(browser, { viewport: { width: 1280, height: 800 } });
+  const { page, updateUntil } = await openClockedPage(browser, {
+    viewport: { width: 1280, height: 800 },
+  });
   await logIn(page, server.url);
   await page
     .getByRole("heading", { name: "All changes are on the service", exact: true })
@@ -178,19 +205,19 @@ test("Now is one screen on a desk: a sentence, and cards; what is opened stays o
   expect(await page.evaluate(height)).toBeLessThanOrEqual(800);
 
   await storeLetter(server.runtime, "r1");
-  await page.getByText("1 dead letter waits for a person.").waitFor();
+  await updateUntil(page.getByText("1 dead letter waits for a person."));
   await page.locator("#do-crmsyncdeadletters-1 summary").click();
   const item = page.getByText("The record is wrong: correct it in the CRM.");
   await item.waitFor();
   await storeLetter(server.runtime, "r2");
-  await page.getByText("2 dead letters wait for a person.").waitFor();
+  await updateUntil(page.getByText("2 dead letters wait for a person."));
   expect(await item.isVisible()).toBe(true);
   await page.getByRole("link", { name: "See dead letters" }).click();
   await page.getByRole("heading", { name: /^2 dead letters in 1 group/ }).waitFor();
 });
 
 test("the list of pages is behind a button on a phone, also without scripts", async (context) => {
-  await using browser = await launchBrowser(context);
+  const browser = await browserFor(context);
   await using server = await serveConsole();
   const phone = { viewport: { width: 390, height: 740 }, javaScriptEnabled: false };
   const { page } = await openPage(browser, phone);
@@ -203,7 +230,7 @@ test("the list of pages is behind a button on a phone, also without scripts", as
 });
 
 test("a long name beside it breaks no time in two", async (context) => {
-  await using browser = await launchBrowser(context);
+  const browser = await browserFor(context);
   await using server = await serveConsole();
   await storeLetter(server.runtime, "long".repeat(25));
   const { page } = await openPage(browser);
@@ -222,7 +249,7 @@ async function confirmPathOf(page: Page, url: string): Promise<string> {
 }
 
 test("the keyboard is enough: skip link, pages, confirm and decide", async (context) => {
-  await using browser = await launchBrowser(context);
+  const browser = await browserFor(context);
   await using server = await serveWithContent();
   const { page } = await openPage(browser);
   await logIn(page, server.url, "/console/held");
@@ -246,14 +273,14 @@ test("the keyboard is enough: skip link, pages, confirm and decide", async (cont
 });
 
 test("the page updates itself, and keeps the focus; when the session ends it shows the login", async (context) => {
-  await using browser = await launchBrowser(context);
+  const browser = await browserFor(context);
   await using server = await serveWithContent();
-  const { page } = await openPage(browser);
+  const { page, updateUntil } = await openClockedPage(browser);
   await logIn(page, server.url, "/console/held");
   const link = page.getByRole("link", { name: "Drop h2…" });
   await link.focus();
   await hold(server.runtime, "h3", "contact/3", "/crm/c");
-  await page.getByRole("link", { name: "Drop h3…" }).waitFor();
+  await updateUntil(page.getByRole("link", { name: "Drop h3…" }));
   expect(await link.evaluate("document.activeElement.getAttribute('aria-label')")).toBe("Drop h2…");
   const time = page.locator("td time").last();
   expect(await time.getAttribute("datetime")).toMatch(/^\d{4}-\d\d-\d\dT.*Z$/);
@@ -261,42 +288,45 @@ test("the page updates itself, and keeps the focus; when the session ends it sho
   expect(await time.getAttribute("title")).toMatch(/^\d+ \w+ \d{4}, \d\d:\d\d:\d\d \S+$/);
 
   await page.context().clearCookies();
-  await page.getByLabel("OPERATOR_TOKEN or VIEWER_TOKEN").waitFor();
+  await updateUntil(page.getByLabel("OPERATOR_TOKEN or VIEWER_TOKEN"));
   expect(new URL(page.url()).searchParams.get("next")).toBe("/console/held");
 });
 
 test("the focus stays on a link whose address changes with the numbers", async (context) => {
-  await using browser = await launchBrowser(context);
+  const browser = await browserFor(context);
   await using server = await serveWithContent();
-  const { page } = await openPage(browser);
+  const { page, updateUntil } = await openClockedPage(browser);
   const focused = () => page.evaluate("document.activeElement.textContent.trim()");
   await logIn(page, server.url, "/console/dead");
   await page.getByRole("link", { name: /^Drop 1 / }).focus();
   await storeLetter(server.runtime, "r2");
-  await page.getByRole("link", { name: /^Drop 2 / }).waitFor();
+  await updateUntil(page.getByRole("link", { name: /^Drop 2 / }));
   expect(await focused()).toBe("Drop 2…");
 
   await page.goto(`${server.url}/console/held`);
   await page.getByRole("link", { name: "Drop all 2…" }).focus();
   await hold(server.runtime, "h3", "contact/3", "/crm/c");
-  await page.getByRole("link", { name: "Drop all 3…" }).waitFor();
+  await updateUntil(page.getByRole("link", { name: "Drop all 3…" }));
   expect(await focused()).toBe("Drop all 3…");
 });
 
 test("what a person types is kept while the page updates itself", async (context) => {
-  await using browser = await launchBrowser(context);
+  const browser = await browserFor(context);
   await using server = await serveWithContent();
-  const { page } = await openPage(browser);
+  const { page, update } = await openClockedPage(browser);
   await logIn(page, server.url, "/console/bulk");
   await page.getByLabel(/^Reason/).fill("half a sen");
   const answered = () => page.waitForResponse((response) => response.url().endsWith("/bulk"));
-  await answered();
-  await answered();
+  for (const _ of [1, 2]) {
+    const refreshed = answered();
+    await update();
+    await refreshed;
+  }
   expect(await page.getByLabel(/^Reason/).inputValue()).toBe("half a sen");
 });
 
 test("without scripts, everything but the updates works", async (context) => {
-  await using browser = await launchBrowser(context);
+  const browser = await browserFor(context);
   await using server = await serveWithContent();
   const { page } = await openPage(browser, { javaScriptEnabled: false });
   await logIn(page, server.url, "/console/held");

@@ -3,7 +3,8 @@ import { createHmac } from "node:crypto";
 import { expect, test } from "vitest";
 import type { WebhookRequest } from "../../../src/crm/connector.ts";
 import { jsonEndpoint, type JsonWebhook } from "../../../src/crm/json-webhook.ts";
-import { verifyJson, type JsonVerify } from "../../../src/crm/verify-json.ts";
+import { verifyJson } from "../../../src/crm/verify-json.ts";
+import type { Verify } from "../../../src/mapping/webhooks/verify-rule.ts";
 
 const NOW = Date.parse("2026-11-20T09:30:11Z");
 const SECONDS = String(NOW / 1000);
@@ -36,20 +37,20 @@ const hmac = {
   prefix: "",
   signed: "{body}",
   timestamp: undefined,
-} as const satisfies JsonVerify;
+} as const satisfies Verify;
 
 const timed = {
   ...hmac,
   signed: "{timestamp}.{body}",
   timestamp: { header: "x-timestamp", prefix: "", toleranceS: 300 },
-} as const satisfies JsonVerify;
+} as const satisfies Verify;
 
 /** As payment services do: time and signatures in one header. */
 const together = {
   ...timed,
   prefix: "v1=",
   timestamp: { header: "x-signature", prefix: "t=", toleranceS: 300 },
-} as const satisfies JsonVerify;
+} as const satisfies Verify;
 
 const bearer = { by: "bearer", secretName: "S" } as const;
 const password = { by: "basic", secretName: "S" } as const;
@@ -57,7 +58,7 @@ const header = { by: "header", secretName: "S", header: "x-api-key" } as const;
 const inBody = { by: "body", secretName: "S", field: ["auth", "token"] } as const;
 const signedTime = sign(`${SECONDS}.${BODY}`);
 
-test.for<[JsonVerify, Record<string, string>]>([
+test.for<[Verify, Record<string, string>]>([
   [bearer, { authorization: "Bearer new" }],
   [bearer, { authorization: "bearer old" }],
   [password, { authorization: basic("new") }],
@@ -139,7 +140,7 @@ test.for([
   expect(verified(Buffer.from(body)).ok).toBe(ok);
 });
 
-test.for<[JsonVerify, Record<string, string>, string]>([
+test.for<[Verify, Record<string, string>, string]>([
   [bearer, {}, "bearer token"],
   [bearer, { authorization: "Bearer newer" }, "bearer token"],
   [bearer, { authorization: basic("new") }, "bearer token"],
