@@ -259,8 +259,7 @@ test("what a collector refuses is told once, and never in the way of a change", 
   const since = (earlier: ReturnType<typeof told>) =>
     told().filter((one) => !earlier.some((before) => String(before) === String(one)));
 
-  await more("metrics", 3);
-  await more("logs", 2);
+  await Promise.all([more("metrics", 3), more("logs", 2)]);
   const first = told();
   expect(first).toEqual([
     ["metrics.unavailable", "HTTP 404"],
@@ -272,8 +271,7 @@ test("what a collector refuses is told once, and never in the way of a change", 
 
   answers.metrics = (response) => response.end("<html>");
   answers.logs = (response) => response.end(Buffer.alloc(5_000_000));
-  await more("metrics", 2);
-  await more("logs", 2);
+  await Promise.all([more("metrics", 2), more("logs", 2)]);
   const second = told();
   expect(second).toHaveLength(5);
   expect(since(first)).toEqual([
@@ -285,8 +283,7 @@ test("what a collector refuses is told once, and never in the way of a change", 
   answers.metrics = (response) => response.writeHead(429, { "retry-after": "3600" }).end();
   answers.logs = (response) => response.end();
   await waitFor(() => told().length > 6, { what: "the two next lines" });
-  await more("metrics", 1);
-  await more("logs", 1);
+  await Promise.all([more("metrics", 1), more("logs", 1)]);
   expect(told()).toHaveLength(7);
   expect(since(second)).toEqual([
     ["logs.recovered", undefined],

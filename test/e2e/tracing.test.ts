@@ -312,11 +312,22 @@ test("failed changes are failed spans, and lines and exemplars name the span the
   );
 });
 
+/** A daemon with it names on stderr what it loads of OpenTelemetry. */
+const HOOKS = `import { registerHooks } from "node:module";
+  registerHooks({ load(url, context, next) {
+    if (/@opentelemetry.(?!api.)|bullmq-otel|tracing-|ops.otlp/.test(url)) console.error("loaded " + url);
+    return next(url, context);
+  } });`;
+const WATCHED = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(HOOKS)}` };
+
+const loadedBy = ({ process }: DaemonProcess) =>
+  process.stderr.filter((line) => line.startsWith("loaded "));
+
 test("protobuf by default; service name and sampling as the standard variables say", async () => {
   await using collector = await otlpReceiver();
   await using sandbox = await localSandbox();
   const env = envFor(sandbox, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
-  await using daemon = await startDaemon({ ...env, OTEL_SERVICE_NAME: "crm-acme" });
+  await using daemon = await startDaemon({ ...env, ...WATCHED, OTEL_SERVICE_NAME: "crm-acme" });
   await daemon.push([personEvent("a")]);
   await ended(daemon, "created", 1);
   await stop(daemon);
@@ -325,6 +336,8 @@ test("protobuf by default; service name and sampling as the standard variables s
   for (const word of ["crm-acme", "process sync", "POST /business-relations"]) {
     expect(sent).toContain(word);
   }
+
+  expect(loadedBy(daemon).length).toBeGreaterThan(20);
 
   const before = collector.of("traces").length;
   const none = { OTEL_TRACES_SAMPLER: "traceidratio", OTEL_TRACES_SAMPLER_ARG: "0" };
@@ -336,25 +349,15 @@ test("protobuf by default; service name and sampling as the standard variables s
 });
 
 test("without an endpoint nothing of OpenTelemetry is loaded", async () => {
-  await using collector = await otlpReceiver();
   await using sandbox = await localSandbox();
-  const hooks = `import { registerHooks } from "node:module";
-    registerHooks({ load(url, context, next) {
-      if (/@opentelemetry.(?!api.)|bullmq-otel|tracing-|ops.otlp/.test(url)) console.error("loaded " + url);
-      return next(url, context);
-    } });`;
-  const watched = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(hooks)}` };
   const other = { OTEL_EXPORTER_OTLP_PROTOCOL: "grpc", OTEL_SERVICE_NAME: "other" };
-  const loadedWith = async (env: Record<string, string>) => {
-    await using daemon = await startDaemon(envFor(sandbox, { ...watched, ...env }));
-    await daemon.push([personEvent("c")]);
-    await waitUntilSettled(daemon);
-    return daemon.process.stderr.filter((line) => line.startsWith("loaded "));
-  };
-  expect(await loadedWith(other)).toEqual([]);
-  const loaded = await loadedWith({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
-  expect(loaded.length).toBeGreaterThan(20);
+  await using daemon = await startDaemon(envFor(sandbox, { ...WATCHED, ...other }));
+  await daemon.push([personEvent("c")]);
+  await waitUntilSettled(daemon);
+  expect(loadedBy(daemon)).toEqual([]);
 });
+
+const another = (crmCode: string) => personEvent(crmCode, { city: String(Math.random()) });
 
 test("a collector that is down, or never answers, costs one log line and no change", async () => {
   await using sandbox = await localSandbox();
@@ -364,16 +367,14 @@ test("a collector that is down, or never answers, costs one log line and no chan
     envFor(sandbox, {
       OTEL_EXPORTER_OTLP_ENDPOINT: down.url,
       OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
-      OTEL_EXPORTER_OTLP_TIMEOUT: "2000",
+      OTEL_EXPORTER_OTLP_TIMEOUT: "500",
       LOG_LEVEL: "info",
     }),
   );
   const lines = () => daemon.process.stderr.filter((line) => line.includes("tracing."));
-  await daemon.push([personEvent("d")]);
-  await ended(daemon, "created", 1);
-  await daemon.process.line(/tracing\.unavailable/, 60_000);
   // More spans than the SDK keeps: it drops the rest, and no change waits.
   await daemon.push(Array.from({ length: 700 }, (_, n) => personEvent("d", { city: `${n}` })));
+  await daemon.process.line(/tracing\.unavailable/, 60_000);
   await waitUntilSettled(daemon);
   expect(lines()).toHaveLength(1);
   expect(lines()[0]).toContain("ECONNREFUSED");
@@ -381,7 +382,8 @@ test("a collector that is down, or never answers, costs one log line and no chan
   await using back = await otlpReceiver({ port: Number(new URL(down.url).port) });
   await waitFor(
     async () => {
-      await daemon.push([personEvent("d", { city: String(Math.random()) })]);
+      // So many spans are exported at once; fewer after five seconds.
+      await daemon.push(Array.from({ length: 100 }, () => another("d")));
       return lines().some((line) => line.includes("tracing.recovered"));
     },
     { what: "the collector answers again", deadlineMs: 60_000 },

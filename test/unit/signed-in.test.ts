@@ -76,7 +76,9 @@ test("half a sign-in is an error that names what is missing", () => {
   expect(() => readConfig({ CONSOLE_URL: OIDC.CONSOLE_URL })).not.toThrow();
   for (const name of Object.keys(OIDC) as (keyof typeof OIDC)[]) {
     const missing = name === "OIDC_ACT" ? "one of OIDC_LOOK, OIDC_ACT, OIDC_APPROVE" : name;
-    expect(() => readConfig({ ...OIDC, [name]: "" }), name).toThrow(`needs also ${missing} to sign people in`);
+    expect(() => readConfig({ ...OIDC, [name]: "" }), name).toThrow(
+      `needs also ${missing} to sign people in`,
+    );
   }
   expect(() => readConfig({ OIDC_CLAIM: "roles" })).toThrow(
     "needs also OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET, CONSOLE_URL, one of OIDC_LOOK",
