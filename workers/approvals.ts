@@ -15,24 +15,16 @@ export function keepApprovals({ approvals, config, heartbeats, rarely }: Runtime
     everyMs: EVERY_MS,
     async step() {
       const running = await heartbeats.running();
-      const all: ApprovalRule[] = running.map(({ holders = {}, settings }) => ({
-        acts: String(settings?.["APPROVALS"] ?? "").split(","),
-        holders,
-      }));
-      const own = { acts: config.APPROVALS, holders: holdersIn(config) };
       const before = isFirst ? await approvals.rule() : undefined;
-      const union = [own, ...all];
-      await approvals.keepRule({
-        acts: APPROVAL_ACTS.filter((act) =>
-          [...union, ...(before === undefined ? [] : [before])].some(({ acts }) =>
-            acts.includes(act),
-          ),
-        ),
-        holders: Object.assign(
-          {},
-          ...union.toReversed().map(({ holders }) => holders),
-        ) as ApprovalRule["holders"],
-      });
+      const acts = new Set([
+        ...(before?.acts ?? []),
+        ...config.APPROVALS,
+        ...running.flatMap(({ settings }) => String(settings?.["APPROVALS"] ?? "").split(",")),
+      ]);
+      const holders: ApprovalRule["holders"] = Object.fromEntries(
+        [...running.map((one) => one.holders ?? {}), holdersIn(config)].flatMap(Object.entries),
+      );
+      await approvals.keepRule({ acts: APPROVAL_ACTS.filter((act) => acts.has(act)), holders });
       isFirst = false;
     },
     onError: (error) => rarely.warn({ err: error }, "approvals.rule_not_kept"),

@@ -62,10 +62,7 @@ gives a name. Who has asked cannot approve. docs/approvals.md describes it.`,
 async function list({ json }: Options): Promise<void> {
   await withStores(async (stores) => {
     const all = await readApprovals(stores);
-    for (const one of all) {
-      const text = json ? JSON.stringify(await jsonOf(stores, one)) : textOf(one);
-      process.stdout.write(`${printable(text)}\n`);
-    }
+    for (const one of all) await print(stores, one, json);
     if (!json && all.length === 0) process.stdout.write("nothing was asked lately\n");
   });
 }
@@ -78,8 +75,7 @@ async function decide(
   await withStores(async (stores) => {
     await stores.stateVersion.require();
     const one = await act(stores, await findApproval(stores, id));
-    const text = json ? JSON.stringify(await jsonOf(stores, one)) : textOf(one);
-    process.stdout.write(`${printable(text)}\n`);
+    await print(stores, one, json);
     if (json || one.state !== "approved" || one.plan === undefined) return;
     const { file, host, isByDaemon } = one.plan;
     const how = isByDaemon
@@ -103,6 +99,11 @@ async function doIt(stores: Stores, one: Approval): Promise<Approval> {
   } finally {
     await mapping?.close();
   }
+}
+
+async function print(stores: Stores, one: Approval, json: true | undefined): Promise<void> {
+  const text = json ? JSON.stringify(await jsonOf(stores, one)) : textOf(one);
+  process.stdout.write(`${printable(text)}\n`);
 }
 
 const textOf = (one: Approval): string =>

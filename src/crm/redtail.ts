@@ -49,12 +49,7 @@ export const redtail: CrmSource = {
       if (object !== CONTACT) return UNKNOWN;
       return {
         kind: "listing",
-        async page(place) {
-          const page = await listPage(api, "contacts", {}, place);
-          if (page.kind !== "page") return page;
-          const records = page.records.filter(({ record }) => record["deleted"] !== true);
-          return { ...page, records };
-        },
+        page: (place) => livingPage(api, place),
       };
     },
   },
@@ -65,10 +60,9 @@ export const redtail: CrmSource = {
       return {
         ...changesByTime((since, place) => changedSince(api, since, place)),
         async ids(place) {
-          const page = await listPage(api, "contacts", {}, place);
+          const page = await livingPage(api, place);
           if (page.kind !== "page") return page;
-          const living = page.records.filter(({ record }) => record["deleted"] !== true);
-          return { kind: "page", ids: living.map(({ id }) => id), next: page.next };
+          return { kind: "page", ids: page.records.map(({ id }) => id), next: page.next };
         },
       };
     },
@@ -94,6 +88,15 @@ async function listPage(
   const url = `${addressFor(api, ...path.split("/"))}?${query.toString()}`;
   const result = await api.get(url, { ...headersOf(api), pagesize: "100" });
   return toNumberedPage(result, { list: "contacts", total: "total_records" }, place);
+}
+
+async function livingPage(
+  api: RecordApi,
+  place: string | undefined,
+): Promise<ListedPage | NotListed> {
+  const page = await listPage(api, "contacts", {}, place);
+  if (page.kind !== "page") return page;
+  return { ...page, records: page.records.filter(({ record }) => record["deleted"] !== true) };
 }
 
 async function changedSince(

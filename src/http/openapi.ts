@@ -123,6 +123,15 @@ function eventsPath() {
   };
 }
 
+/** Of a webhook. */
+const NOT_TAKEN = {
+  "409": response("This signed request was accepted before.", ref("Error")),
+  "413": response("The body is larger than 4 MiB.", ref("Error")),
+  "415": response("The body is compressed.", ref("Error")),
+  "429": TOO_FAST,
+  "503": UNAVAILABLE,
+};
+
 function webhooksPath(webhooks: readonly string[]) {
   const crm = { name: "crm", in: "path", required: true, schema: { enum: webhooks } };
   return {
@@ -135,11 +144,7 @@ function webhooksPath(webhooks: readonly string[]) {
         "200": response("All events are stored; the body is what the CRM expects."),
         "400": response("The body is not what this CRM sends.", ref("Error")),
         "401": response("The signature or secret is missing or wrong.", ref("Error")),
-        "409": response("This signed request was accepted before.", ref("Error")),
-        "413": response("The body is larger than 4 MiB.", ref("Error")),
-        "415": response("The body is compressed.", ref("Error")),
-        "429": TOO_FAST,
-        "503": UNAVAILABLE,
+        ...NOT_TAKEN,
       },
     },
   };
@@ -159,11 +164,7 @@ function jsonWebhooksPath(names: readonly string[]) {
           ref("Error"),
         ),
         "401": response("The credentials are missing or wrong.", ref("Error")),
-        "409": response("This signed request was accepted before.", ref("Error")),
-        "413": response("The body is larger than 4 MiB.", ref("Error")),
-        "415": response("The body is compressed.", ref("Error")),
-        "429": TOO_FAST,
-        "503": UNAVAILABLE,
+        ...NOT_TAKEN,
       },
     },
   };

@@ -105,20 +105,13 @@ export async function openTracing(options: ExportOptions & TracingOptions): Prom
 }
 
 function samplerOf({ sampler, ratio }: TracingOptions): Sampler {
-  switch (sampler) {
-    case "always_on":
-      return new AlwaysOnSampler();
-    case "always_off":
-      return new AlwaysOffSampler();
-    case "traceidratio":
-      return new TraceIdRatioBasedSampler(ratio);
-    case "parentbased_always_on":
-      return new ParentBasedSampler({ root: new AlwaysOnSampler() });
-    case "parentbased_always_off":
-      return new ParentBasedSampler({ root: new AlwaysOffSampler() });
-    case "parentbased_traceidratio":
-      return new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(ratio) });
-  }
+  const roots = {
+    always_on: new AlwaysOnSampler(),
+    always_off: new AlwaysOffSampler(),
+    traceidratio: new TraceIdRatioBasedSampler(ratio),
+  };
+  const root = roots[sampler.replace("parentbased_", "") as keyof typeof roots];
+  return sampler.startsWith("parentbased_") ? new ParentBasedSampler({ root }) : root;
 }
 
 /**

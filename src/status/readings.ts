@@ -215,7 +215,9 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
     },
     emptyLimit: limitIn(processes, "EMPTY_LIMIT", stores.emptyingGuard.limit),
     notifications: { waiting: read.notificationsWaiting, failure: read.notifyFailure },
-    told: stores.told.isOn ? toldIn(read) : undefined,
+    told: stores.told.isOn
+      ? { waiting: read.toldWaiting, failure: read.toldFailure, leftOut: read.toldLeftOut }
+      : undefined,
     valueListsKnown: read.listsFetchedAt !== undefined,
     fallback: read.quota.pacing === "steady" && config.QUOTA_PACING === "auto",
     processes,
@@ -224,19 +226,6 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
     tokenIssuedAt: issuedAt === undefined ? undefined : Date.parse(issuedAt),
   };
 }
-
-/** What is read only where outcomes are told. */
-interface ToldReadings {
-  readonly toldWaiting?: number;
-  readonly toldFailure?: DeliveryFailure | undefined;
-  readonly toldLeftOut?: number;
-}
-
-const toldIn = ({ toldFailure, toldLeftOut = 0, toldWaiting = 0 }: ToldReadings) => ({
-  waiting: toldWaiting,
-  failure: toldFailure,
-  leftOut: toldLeftOut,
-});
 
 /** The limit of the processes that send: a command may have been started with other variables. */
 function limitIn(
@@ -303,11 +292,9 @@ function readAll(stores: Stores, redis: Redis) {
     folders: stores.reconcileRuns.folders(),
     notificationsWaiting: stores.notifications.waiting(),
     notifyFailure: stores.notifications.failure(),
-    ...(stores.told.isOn && {
-      toldWaiting: stores.told.waitingOutcomes(),
-      toldFailure: stores.told.failure(),
-      toldLeftOut: stores.told.leftOut(),
-    }),
+    toldWaiting: stores.told.waitingOutcomes(),
+    toldFailure: stores.told.failure(),
+    toldLeftOut: stores.told.leftOut(),
   });
 }
 
