@@ -59,6 +59,7 @@ export async function applyRecord(
       stage: async (state) => {
         if (state.crmCode !== entry.code || (state.fingerprint ?? "") !== entry.wants)
           return NOT_STAGED;
+        if (await isUnplannedEnd(entry, state, stores)) return NOT_STAGED;
         const { keeps } = view.mapping;
         const staged = await stageIfTrue(entry, { ...state, keeps }, stores);
         outcome = staged.outcome;
@@ -80,6 +81,19 @@ export async function applyRecord(
     ({ result, crmCode }) => result === "staged" && crmCode === entry.code,
   );
   return { outcome, staged };
+}
+
+/** Whether it would terminate what its kind calls an update: who approved the plan has read the kinds. */
+async function isUnplannedEnd(
+  { kind }: PlanEntry,
+  { crmCode, payload = "{}", status }: StateToStage,
+  { ledger }: EntryStores,
+): Promise<boolean> {
+  const { relationStatus } = JSON.parse(payload) as { readonly relationStatus?: unknown };
+  if (kind === "ended" || (status !== "terminated" && relationStatus !== "terminated"))
+    return false;
+  const row = await ledger.row(crmCode);
+  return row?.exists === true && !row.terminated;
 }
 
 /** Terminates a relation that the CRM does not have any more; it keeps the fields that the service has. */

@@ -45,7 +45,7 @@ export type PlanHeader = z.output<typeof headerSchema>;
 
 const PLANNED_KINDS = ["missing", "different", "emptied", "terminated", "ended", "extra"] as const;
 
-const entrySchema = z.object({
+const fieldsOfEntry = z.object({
   code: z.string(),
   kind: z.enum(PLANNED_KINDS),
   /** The number of its record in the snapshot; null: it has none. */
@@ -61,7 +61,12 @@ const entrySchema = z.object({
   requests: z.number(),
 });
 
-export type PlanEntry = z.output<typeof entrySchema>;
+export type PlanEntry = z.output<typeof fieldsOfEntry>;
+
+/** What has no record is terminated, so an approver must read it as that. Anybody can write a plan with its hash. */
+const entrySchema = fieldsOfEntry.refine(
+  ({ kind, position }) => (kind === "extra") === (position === null),
+);
 
 const endSchema = z.object({ entries: z.number(), sha256: z.string() });
 
@@ -146,7 +151,12 @@ export async function* entriesOf({ file, entries }: OpenPlan): AsyncGenerator<Pl
     line += 1;
     if (line === 0) continue;
     if (line > entries) return;
-    yield entryIn(text);
+    const entry = entrySchema.safeParse(parse(text));
+    if (!entry.success)
+      throw new UserError(
+        `line ${line + 1} of the plan ${file} is not as crmsync writes it: make a new one`,
+      );
+    yield entry.data;
   }
 }
 

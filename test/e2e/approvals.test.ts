@@ -2,6 +2,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { entriesOf, openPlan, writePlan } from "../../src/reconcile/plan-file.ts";
 import { startDaemon } from "../support/crmsync.ts";
 import { Visitor } from "../support/console.ts";
 import { localCrmsync } from "../support/local-command.ts";
@@ -88,4 +89,24 @@ test("a plan waits for another person, by the command and from the console", asy
   });
   const relations = await sandbox.relations();
   expect(relations.get("p3")?.["city"]).toBeUndefined();
+
+  // A termination that its plan calls an update; the hash is right. What was approved as an update ends nothing.
+  const ending = all.map((n) => person(n, n === 5 ? { relationStatus: "terminated" } : {}));
+  await writeFile(snapshot, lines(ending));
+  const forged = join(dir.path, "forged.ndjson");
+  expect((await reconcile(as(ANNA), [snapshot, "--plan", forged])).out).toContain("1  ended");
+  const written = await openPlan(forged);
+  const entries = await Array.fromAsync(entriesOf(written));
+  await writePlan(
+    forged,
+    written.header,
+    entries.map((entry) => ({ ...entry, kind: "different" as const })),
+  );
+  const third = await reconcile(as(ANNA), ["--apply", forged]);
+  expect(third.out).toContain("1 update and 0 terminations");
+  const [, thirdId = ""] = /approval ([2-9A-Z]{6})/.exec(third.out) ?? [];
+  await using trusting = localCrmsync(["approvals", "approve", thirdId], { env: as(BEN) });
+  expect((await trusting.ended).code).toBe(0);
+  expect((await reconcile(as(ANNA), ["--apply", forged])).out).toContain("1 changed since");
+  expect((await sandbox.relations()).get("p5")?.["relationStatus"]).not.toBe("terminated");
 });

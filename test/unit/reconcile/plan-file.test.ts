@@ -1,6 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { askedPlan } from "../../../src/approvals/plan.ts";
 import { stillTrue } from "../../../src/reconcile/apply-entry.ts";
 import {
   entriesOf,
@@ -76,6 +77,17 @@ test.for([
 });
 
 const BODY = { type: "Person", crmCode: "1", firstName: "Ada", lastName: "Muster" };
+
+test.for([
+  ["a termination that is called an update", { kind: "different", position: null, wants: "" }],
+  ["a record that is called missing in the CRM", { kind: "extra", position: 1 }],
+] as const)("A plan with %s is refused, although its hash is right", async ([, lie]) => {
+  await using dir = await tempDir();
+  await writePlan(join(dir.path, "plan"), HEADER, [entry("a"), { ...entry("b"), ...lie }]);
+  const plan = await openPlan(join(dir.path, "plan"));
+  await expect(askedPlan(plan, false)).rejects.toThrow(/line 3 of the plan .* make a new one/);
+});
+
 const OTHER = { ...BODY, city: "Bonn" };
 const ROW = rowOf(BODY, 0, fingerprintOf);
 const was = fingerprintOf(BODY) ?? "";
