@@ -41,7 +41,7 @@ export interface OutcomeMessage extends WaitingMessage {
 export const sealedNameOf = (id: string): string => id.replace(/^-?c:|^-/, "");
 
 export class ToldOutcomes extends MessageQueue<OutcomeMessage> {
-  /** Without OUTCOME_WEBHOOK nothing is kept, and Redis is not asked. */
+  /** Without OUTCOME_WEBHOOK nothing is kept. */
   readonly isOn: boolean;
   readonly #sealing: Sealing;
   /** How many more may wait, as far as this process knows. */
