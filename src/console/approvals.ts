@@ -5,15 +5,16 @@ import { carryOut } from "../approvals/carry-out.ts";
 import { approve, ask, findApproval, readApprovals, reject } from "../approvals/decide.ts";
 import { whyNotOther, type Actor } from "../approvals/person.ts";
 import { Refusal } from "../http/refusal.ts";
+import { counted } from "../ops/counted.ts";
 import { UserError } from "../ops/user-error.ts";
-import { may } from "../people/person.ts";
+import { may, maybeSamePerson } from "../people/person.ts";
 import { marksOf, marksOfPerson } from "../people/tokens.ts";
 import { isEnded, type Approval, type Asked, type AskedItem } from "../state/approvals.ts";
 import { askedText, endText, planText } from "../status/approval-text.ts";
 import { actorOf, formOf, sessionOf } from "./access.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { live, postForm, tabPath } from "./layout.ts";
-import { moment } from "./moment.ts";
+import { ago, moment } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { pageNumberOf, pager, queryOf, ROWS, sendBack, sendPage } from "./send-page.ts";
 import type { Session } from "./session.ts";
@@ -29,8 +30,15 @@ export function serveApprovals(app: FastifyInstance, ports: ConsolePorts): void 
   const { stores } = ports;
   const find = (request: FastifyRequest) => findApproval(stores, queryOf(request)["id"] ?? "");
   app.get(PATH, async (request, reply) => {
-    const main = live("approvals", listView(await readApprovals(stores)));
-    return sendPage(request, reply, ports, { title: "Approvals", tab: "approvals", main });
+    const all = await readApprovals(stores);
+    const count = all.filter((one) => !isEnded(one)).length;
+    const heading =
+      count === 0
+        ? "No act waits for approval"
+        : `${counted(count, "act")} ${count === 1 ? "waits" : "wait"} for approval`;
+    const main = live("approvals", listView(all));
+    const page = { title: "Approvals", heading, tab: "approvals", main } as const;
+    return sendPage(request, reply, ports, page);
   });
   app.get(ONE, async (request, reply) => {
     const one = await find(request);
@@ -118,10 +126,12 @@ export const actOrAsk = (
   isAsked
     ? html`<p>Another person must approve this: it is asked for, and nothing is done yet.</p>
         ${reasonField}
-        <button class="main">Ask for approval: ${does}</button> <a href="${back}">Cancel</a>`
+        <p class="acts">
+          <button class="main">Ask for approval: ${does}</button> <a href="${back}">Cancel</a>
+        </p>`
     : direct;
 
-const reasonField = html`<p>
+const reasonField = html`<p class="reason">
   <label for="reason">Reason, for your colleagues and the audit trail (no personal data)</label>
   <input id="reason" name="reason" maxlength="200" />
 </p>`;
@@ -136,18 +146,20 @@ function listView(all: readonly Approval[]): Html {
         html`<a href="${pathTo(ONE, { id: one.id })}">${one.id}: ${askedText(one)}</a>`,
     },
     { heading: "Asked by", cell: ({ asker }: Approval) => asker.by },
-    { heading: "Since", cell: ({ askedAt }: Approval) => moment(askedAt) },
+    { heading: "Asked", cell: ({ askedAt }: Approval) => moment(askedAt) },
   ];
   return html`${
     waiting.length === 0
-      ? html`<p class="good">No act waits for approval.</p>`
+      ? html`<p class="dim">
+          Acts that need a second person (APPROVALS) wait here until another one decides, for a day.
+        </p>`
       : table({
           caption: "Acts that wait, the newest first",
           rows: waiting,
           columns: [
             ...columns,
-            { heading: "Expires", cell: ({ expiresAt }) => moment(expiresAt) },
-            { heading: "State", cell: endText },
+            { heading: "Expires", cell: ({ expiresAt }) => ago(expiresAt) },
+            { heading: "State", cell: stateText },
           ],
         })
   }${
@@ -159,6 +171,9 @@ function listView(all: readonly Approval[]): Html {
     })
   }`;
 }
+
+const stateText = (one: Approval): string =>
+  one.state === "open" ? "waits for another person" : endText(one);
 
 function aboutView(one: Approval): Html {
   const { asker, askedAt, expiresAt, names, plan, reason } = one;
@@ -190,7 +205,7 @@ function aboutView(one: Approval): Html {
         }`
     }
     <dt>State</dt>
-    <dd>It ${one.state === "open" ? "waits for another person" : endText(one)}.</dd>
+    <dd>It ${stateText(one)}.</dd>
     ${
       !isEnded(one) &&
       html`<dt>Expires</dt>
@@ -218,7 +233,7 @@ function decideView(session: Session, actor: Actor, one: Approval): Html | strin
           html`<button class="main">Approve: ${askedText(one)}</button>`,
         )
       : html`<p class="notice warning">You cannot approve it: ${whyNot}.</p>`;
-  const verb = one.asker.by === actor.by ? "Withdraw" : "Reject";
+  const verb = maybeSamePerson(one.asker, person) ? "Withdraw" : "Reject";
   return html`${approving}${postForm(session, path("reject"), html`${reasonField}<button>${verb}</button>`)}`;
 }
 
@@ -228,14 +243,15 @@ function itemsView(one: Approval, items: readonly AskedItem[], number: number): 
     one.act === "drop"
       ? pathTo(`${tabPath("dead")}/letter`, { id: name })
       : pathTo(tabPath("records"), { name });
-  return html`${table({
-    caption: "What it is about, as it was when it was asked: what has changed since is left alone",
-    rows: items.slice((number - 1) * ROWS, number * ROWS),
-    columns: [
-      {
-        heading: one.act === "drop" ? "Dead letter" : "crmCode",
-        cell: ([name]) => html`<a href="${linkOf(name)}">${name}</a>`,
-      },
-    ],
-  })}${pager(ONE, { id: one.id }, number, Math.ceil(items.length / ROWS))}`;
+  return html`<h2>What it is about</h2>
+    ${table({
+      caption: "As it was when it was asked: what has changed since is left alone",
+      rows: items.slice((number - 1) * ROWS, number * ROWS),
+      columns: [
+        {
+          heading: one.act === "drop" ? "Dead letter" : "crmCode",
+          cell: ([name]) => html`<a href="${linkOf(name)}">${name}</a>`,
+        },
+      ],
+    })}${pager(ONE, { id: one.id }, number, Math.ceil(items.length / ROWS))}`;
 }

@@ -21,7 +21,7 @@ export function comparison(readings: Readings): Html {
   const kinds = DRIFT_KINDS.filter((kind) => drift[kind] > 0);
   return html`<p>
       Last compared ${ago(at)}: ${equal} of ${counted(records, "record")} equal, in
-      ${duration(tookMs)}.
+      ${duration(Math.max(1000, tookMs))}.
     </p>
     ${
       kinds.length === 0

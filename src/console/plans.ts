@@ -50,8 +50,10 @@ export function servePlan(app: FastifyInstance, ports: ConsolePorts): void {
               }
             </p>
             ${back()}`
-        : html`${aboutPlan(found)}${applyLink(sessionOf(request), found)}${await differences(found, ports, pageNumberOf(request), hash)}${back()}`;
-    return sendPage(request, reply, ports, { title: "Plan", tab: "bulk", main });
+        : html`${aboutPlan(found, applyLink(sessionOf(request), found))}${await differences(found, ports, pageNumberOf(request), hash)}${back()}`;
+    const heading = !isOther && found?.plan && `A plan of ${counted(found.plan.entries, "change")}`;
+    const page = { title: "Plan", tab: "bulk", main, ...(heading && { heading }) } as const;
+    return sendPage(request, reply, ports, page);
   });
   serveApply(app, ports);
 }
@@ -125,7 +127,7 @@ const isOpen = ({ at, dismissed, plan, progress }: PastComparison): boolean =>
 const applyLink = ({ person }: Session, one: PastComparison): Html | string =>
   may(person, "act") && isOpen(one)
     ? html`<p class="acts">
-        <a class="button" href="${pathTo(APPLY, { id: one.plan?.id ?? "" })}">Carry it out…</a>
+        <a class="button main" href="${pathTo(APPLY, { id: one.plan?.id ?? "" })}">Carry it out…</a>
       </p>`
     : "";
 
@@ -148,6 +150,7 @@ export function plansView(past: readonly PastComparison[]): Html {
 
 function planCell(one: PastComparison): Html {
   const { at, plan, progress } = one;
+  const link = isOpen(one) ? "Look at it and decide" : "Its differences";
   const isUnfinished = progress?.state === "running" || progress?.state === "cancelled";
   return html`${endingView(one)}${
     plan !== undefined &&
@@ -162,8 +165,8 @@ function planCell(one: PastComparison): Html {
       <div>
         <a
           href="${pathTo(PATH, { id: plan.id })}"
-          aria-label="Its differences: the plan of ${new Date(at).toISOString()}"
-          >Its differences</a
+          aria-label="${link}: the plan of ${new Date(at).toISOString()}"
+          >${link}</a
         >
       </div>`
   }`;
@@ -182,15 +185,16 @@ function foundText({ drift, equal, records }: PastComparison): string {
   return `${found.length === 0 ? "none" : found.join(", ")}; ${equal} of ${counted(records, "record")} equal`;
 }
 
-function aboutPlan(one: PastComparison): Html {
+function aboutPlan(one: PastComparison, actions: Html | string): Html {
   const { at, drift, progress, tookMs } = one;
   const kinds = DRIFT_KINDS.filter((kind) => (drift[kind] ?? 0) > 0);
   return html`<dl>
       <dt>Compared</dt>
-      <dd>${ago(at)}, in ${duration(tookMs)}, by ${sourceText(one)}</dd>
+      <dd>${ago(at)}, in ${duration(Math.max(1000, tookMs))}, by ${sourceText(one)}</dd>
       <dt>What became of it</dt>
       <dd>${endingView(one)}</dd>
     </dl>
+    ${actions}
     ${driftTable({
       caption: "Differences that it has found",
       kinds,

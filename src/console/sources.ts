@@ -1,5 +1,6 @@
 /** The tab Sources: when each source was heard last, and which requests of senders were refused. */
 import type { FastifyInstance } from "fastify";
+import { counted } from "../ops/counted.ts";
 import { duration } from "../status/duration.ts";
 import type { Readings } from "../status/readings.ts";
 import { clockAheadNow } from "../status/source-clock.ts";
@@ -23,13 +24,26 @@ export function serveSources(app: FastifyInstance, ports: ConsolePorts): void {
       "sources",
       html`${heard(readings)}${pulled(readings)}${refused(refusedIn(sumOf(readings.minutes)))}`,
     );
-    return sendPage(request, reply, ports, { title: "Sources", tab: "sources", main });
+    const heading = stateText(readings);
+    return sendPage(request, reply, ports, { title: "Sources", heading, tab: "sources", main });
   });
+}
+
+function stateText({ now, sources }: Readings): string {
+  const all = Object.values(sources);
+  const silent = all.filter((at) => isSilent(now, at)).length;
+  if (all.length === 0) return "No event has been received yet";
+  const are = silent === 1 ? "is" : "are";
+  return silent === 0
+    ? `${counted(all.length, "source")} heard, none is silent`
+    : `${silent} of ${counted(all.length, "source")} ${are} silent for more than a day`;
 }
 
 function heard(readings: Readings): Html {
   const all = Object.entries(readings.sources).sort(([, a], [, b]) => b - a);
-  if (all.length === 0) return html`<p>No event has been received yet.</p>`;
+  if (all.length === 0) {
+    return html`<p class="dim">Each source of events is shown here once its first event came.</p>`;
+  }
   const hidden = all.length - MOST;
   return html`${table({
     caption: "Sources of events, the last heard first",
@@ -93,6 +107,15 @@ function stateOf({ now, clocksAhead }: Readings, source: string, at: number): Ht
   return states.length === 0 ? html`<span class="good">heard</span>` : states;
 }
 
+/** Of an HTTP status; webhooks name it themselves. */
+const WHY: Readonly<Record<string, string>> = {
+  400: "400: it is not a valid event",
+  401: "401: its token or signature is wrong or absent",
+  413: "413: it is too large",
+  429: "429: too many requests of one sender",
+  503: "503: crmsync could not take it then",
+};
+
 function refused(requests: readonly RefusedRequests[]): Html {
   if (requests.length === 0) {
     return html`<h2>Refused requests</h2>
@@ -109,7 +132,7 @@ function refused(requests: readonly RefusedRequests[]): Html {
       rows: requests,
       columns: [
         { heading: "Address", cell: ({ address }) => html`<code>${address}</code>` },
-        { heading: "Why", cell: ({ why }) => why },
+        { heading: "Why", cell: ({ why }) => WHY[why] ?? why.replaceAll("_", " ") },
         { heading: "Requests", isNumber: true, cell: ({ count }) => count },
       ],
     })}`;

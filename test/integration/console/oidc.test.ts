@@ -128,7 +128,7 @@ test("in a browser: to another site and back, with cookies that no other site se
   await page.getByPlaceholder("and password").fill("any");
   await page.getByRole("button", { name: "Sign-in" }).click();
   await page.getByRole("button", { name: "Continue" }).click();
-  await page.getByRole("heading", { name: "Sources", exact: true }).waitFor();
+  await page.getByRole("heading", { name: "No event has been received yet" }).waitFor();
   expect(page.url()).toBe(`${server.opsUrl}/console/sources`);
   await page.getByRole("button", { name: "Log out" }).click();
   await page.getByRole("link", { name: "Log out of localhost" }).click();
