@@ -44,7 +44,7 @@ export async function resumeBulk(
   const pause = await bulkPauses.current();
   if (pause === undefined) return undefined;
   if (since !== undefined && Math.trunc(pause.since) !== since) {
-    throw new UserError("the lane was paused again since the page was made: look again");
+    throw new UserError("imports were paused again since the page was made: look again");
   }
   await auditActs.record({ act: "bulk.resume", by });
   await bulkPauses.end();

@@ -16,6 +16,8 @@ const LOOK: Readonly<Partial<Record<Tab, string>>> = {
   bulk: "See imports and comparisons",
   sources: "See sources",
   records: "See what waits longest",
+  approvals: "See approvals",
+  audit: "See the audit trail",
 };
 
 /** Section of the runbook → the tab that shows what it is about, or does what it says. */
@@ -29,6 +31,8 @@ export const TAB_OF: Readonly<Record<string, Tab>> = Object.fromEntries(
     sources: `crmsyncsourcesilent crmsyncsendererrors crmsyncsourceclockahead crmsyncchangeslost
       crmsyncpulloverdue webhooks-get-lost`,
     records: "crmsyncchangestuck",
+    approvals: "an-act-waits-for-approval",
+    audit: "crmsyncauditfailed",
   }).flatMap(([tab, names]) => names.split(/\s+/).map((name) => [name, tab as Tab])),
 );
 
@@ -45,10 +49,9 @@ export function remedyView(
   id: string,
   { rest, says }: { readonly says: Html; readonly rest: Value },
 ): Html {
-  const tab = TAB_OF[nameIn(runbook)];
   return html`<div class="finding">
       <p>${says}</p>
-      ${tab !== undefined && html`<a class="button" href="${tabPath(tab)}">${LOOK[tab]}</a>`}
+      ${lookButton(nameIn(runbook))}
     </div>
     ${runbookView(runbook, id, rest)}`;
 }
@@ -69,15 +72,30 @@ export function runbookView(runbook: string, id: string, before: Value = ""): Ht
   </details>`;
 }
 
+function lookButton(section: string): Html | false {
+  const tab = TAB_OF[section];
+  return tab !== undefined && html`<a class="button" href="${tabPath(tab)}">${LOOK[tab]}</a>`;
+}
+
+/** The name of an alert as words: CrmsyncHeldTerminations is "Held terminations". */
+function titleOf({ title }: Section): string {
+  const words = title
+    .replace(/^Crmsync(?=[A-Z])/, "")
+    .replaceAll(/\B[A-Z]/g, (one) => ` ${one.toLowerCase()}`);
+  return title.startsWith("Crmsync") ? words : title;
+}
+
 const nameIn = (runbook: string): string => runbook.split("#")[1] ?? "";
 
 /** Sections lead to others. */
 export function serveRunbook(app: FastifyInstance, ports: ConsolePorts): void {
   app.get(PATH, async (request, reply) => {
-    const section = sectionOf(queryOf(request)["section"] ?? "");
+    const name = queryOf(request)["section"] ?? "";
+    const section = sectionOf(name);
     if (section === undefined) throw new Refusal(404, "The runbook has no such section.");
-    const title = section.title.replace(/^Crmsync(?=[A-Z])/, "");
-    return sendPage(request, reply, ports, { title, main: html`${blocks(section.text)}` });
+    const title = titleOf(section);
+    const main = html`${lookButton(name)}${blocks(section.text)}`;
+    return sendPage(request, reply, ports, { title, main });
   });
 }
 

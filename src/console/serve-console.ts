@@ -96,16 +96,20 @@ function serveAssets(scope: FastifyInstance): void {
   }
 }
 
+const ERRORS: Readonly<Record<number, string>> = { 404: "Not found", 503: "Not known" };
+
 function sendError(error: unknown, reply: FastifyReply, ports: ConsolePorts): FastifyReply {
   const { status, says } = describe(error);
   if (status === 500) ports.defect(error);
   if (error instanceof Refusal) void reply.headers(error.headers);
-  const main = html`<p class="notice bad" role="alert">${says}</p>
+  // Messages of commands begin small.
+  const sentence = says.charAt(0).toUpperCase() + says.slice(1);
+  const main = html`<p class="notice bad" role="alert">${sentence}</p>
     <p><a href="${BASE}">Back to the console</a></p>`;
   return reply
     .code(status)
     .type("text/html; charset=utf-8")
-    .send(String(layout({ title: status === 503 ? "Not known" : "Not done", main })));
+    .send(String(layout({ title: ERRORS[status] ?? "Not done", main })));
 }
 
 function describe(error: unknown): { readonly status: number; readonly says: string } {

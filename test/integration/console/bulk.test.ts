@@ -37,7 +37,7 @@ test("an operator pauses bulk with a reason, and resumes it; a viewer is refused
   await bulkPauses.begin({ since: Date.now() + 1, by: "a colleague", reason: "do not resume" });
   const refused = await operator.post(resume.replaceAll("&amp;", "&"), { form: proofIn(stale) });
   expect(refused).toMatchObject({ status: 400 });
-  expect(refused.text).toContain("the lane was paused again since the page was made");
+  expect(refused.text).toContain("Imports were paused again since the page was made");
   expect(await bulkPauses.current()).toMatchObject({ by: "a colleague" });
 
   await expect.poll(see).toContain("do not resume");

@@ -66,7 +66,7 @@ test("what was held after the page was read is not decided with the others", asy
   expect(await redis.zrange(keys.heldTerminations, "0", "-1")).toEqual(["h2"]);
   const again = await operator.post(`/console/held?act=drop&at=${all}`, { form: proofIn(page) });
   expect(again).toMatchObject({ status: 400 });
-  expect(again.text).toContain("this is not held any more");
+  expect(again.text).toContain("This is not held any more");
 });
 
 test("a viewer sees them, and is refused what decides", async () => {
