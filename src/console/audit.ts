@@ -62,7 +62,12 @@ export function serveAudit(app: FastifyInstance, ports: ConsolePorts): void {
   app.get(PATH, async (request, reply) => {
     const asked = askedIn(queryOf(request));
     const main = html`${filterForm(asked)}${await inTurn(() => results(request, asked, ports))}`;
-    return sendPage(request, reply, ports, { title: "Audit", tab: "audit", main });
+    return sendPage(request, reply, ports, {
+      title: "Audit",
+      heading: "Who changed what",
+      tab: "audit",
+      main,
+    });
   });
   app.post(EXPORT, async (request, reply) => {
     const form = formOf(request);
@@ -268,16 +273,16 @@ function whatCell({ fields }: Line): Html {
   const more = Object.entries(rest)
     .filter(([name, value]) => !UNTOLD.has(name) && value !== "")
     .map(([name, value]) => `${name} ${namesIn([value].flat()).join(" ")}`);
-  const { APPROVALS: approvals = "none", OPERATOR_TOKEN: token = "none" } = (settings ??
-    {}) as Readonly<Record<string, unknown>>;
+  const { APPROVALS: acts = "", OPERATOR_TOKEN: token = "none" } = (settings ?? {}) as Readonly<
+    Record<string, unknown>
+  >;
+  const alone = acts === "" ? "no act needs two persons" : `two persons for ${said(acts)}`;
   const rule =
-    act === "process.start"
-      ? [`APPROVALS ${said(approvals)}`, `OPERATOR_TOKEN ${said(token)}`]
-      : [];
+    act === "process.start" ? [`${alone} (APPROVALS)`, `OPERATOR_TOKEN ${said(token)}`] : [];
   const text = [...rule, ...more].join(", ");
   return html`${ACTS[textOf(act)] ?? textOf(act).replaceAll(".", ": ").replaceAll("_", " ")}${
     typeof asked === "string" && ` ${asked}`
-  }${act === "outcome.told" && html` <strong>${textOf(outcome)}</strong>`}${text !== "" && html` <span class="dim">${text}</span>`}`;
+  }${act === "outcome.told" && html`: <strong>${textOf(outcome)}</strong>`}${text !== "" && html` <span class="dim">${text}</span>`}`;
 }
 
 /** Acts in words; of an approval, what was asked follows. */
@@ -299,7 +304,7 @@ const ACTS: Readonly<Record<string, string>> = {
   "held.release": "released a held change",
   "ledger.forget": "let the service be asked again",
   "process.start": "a process started",
-  "outcome.told": "told OUTCOME_WEBHOOK",
+  "outcome.told": "told the CRM (OUTCOME_WEBHOOK)",
   push: "sent events by hand",
   "reconcile.apply": "carried out a plan",
   "reconcile.forget": "dismissed a plan",
@@ -309,7 +314,7 @@ const ACTS: Readonly<Record<string, string>> = {
 
 /** Fields of a line that have a column of their own, or that nobody looks for here. */
 const UNTOLD: ReadonlySet<string> = new Set(
-  "at id crmCode event by approvedBy version mapping mappingHash".split(" "),
+  "at id crmCode subject event by approvedBy version mapping mappingHash".split(" "),
 );
 
 const namesIn = (value: unknown): string[] => (Array.isArray(value) ? value.map(said) : []);
@@ -325,7 +330,7 @@ function said(value: unknown): string {
 }
 
 function recordCell({ fields: { crmCode } }: Line): Html | string {
-  if (typeof crmCode !== "string") return "–";
+  if (typeof crmCode !== "string") return "";
   return html`<a href="${pathTo(tabPath("records"), { name: crmCode })}">${crmCode}</a>`;
 }
 

@@ -87,7 +87,9 @@ const GROUP_COLUMNS: readonly Column<DeadGroup>[] = [
   {
     heading: "Fault",
     cell: (group) =>
-      html`<a href="${pathTo(`${PATH}/group`, { group: group.id })}">${faultOf(group)}</a>
+      html`<a href="${pathTo(`${PATH}/group`, { group: group.id })}"
+          >${inOurWords(faultOf(group))}</a
+        >
         <div class="dim">
           ${group.reason.replaceAll("_", " ")}${group.example.kind !== "" && `; in the newest it is ${group.example.kind}`}
         </div>`,

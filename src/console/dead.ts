@@ -30,6 +30,7 @@ import {
 import { live, tabPath } from "./layout.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { isAfterAct, pageNumberOf, queryOf, ROWS, sendBack, sendPage } from "./send-page.ts";
+import { inOurWords } from "./words.ts";
 
 const PATH = tabPath("dead");
 
@@ -165,7 +166,7 @@ async function aboutOf(
 ): Promise<string> {
   if (id === undefined) {
     const found = counted?.groups.groups.find((one) => one.id === group);
-    return found === undefined ? "" : `the fault ${faultOf(found)}`;
+    return found === undefined ? "" : `Fault: ${inOurWords(faultOf(found))}`;
   }
   const letter = await deadLetters.find(id);
   return letter === undefined ? "" : nameOf(letter);

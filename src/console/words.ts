@@ -30,6 +30,10 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
   [/\bor redrive\b/g, "or try it again"],
   [/\bThen redrive\b/g, "Then try it again"],
   [/\bRedrive\b/g, "Try it again"],
+  [/confirmed by its answer at (?=\d)/g, "confirmed by the service, "],
+  [/confirmed by its answer/g, "confirmed by the service"],
+  [/; crmsync status shows when each source/g, "; the page Sources shows when each source"],
+  [/\(connection_refused\)/g, "(connection refused)"],
   [/a redrive carries/g, "trying it again carries"],
 ];
 

@@ -113,7 +113,7 @@ test("what is dropped is what the page has shown: nothing that came later, and n
   const [drop = ""] = linksIn(groups, "/console/dead/confirm?act=drop");
   const confirm = await operator.request(drop);
   expect(confirm.text).toContain("Drop 2 dead letters");
-  expect(confirm.text).toContain("<strong>the fault birthDate: must be a date</strong>");
+  expect(confirm.text).toContain("<strong>Fault: birthDate: must be a date</strong>");
   await store(runtime, [letterOf("replaced"), letterOf("later")]);
   const done = await operator.submit(drop, "/console/dead?act=drop");
   expect(done.text).toContain("1 dead letter dropped.");

@@ -19,6 +19,10 @@ test.each([
     "The lane bulk is paused since 1 by anna. 2 wait until crmsync bulk resume; live changes go on.",
     "Imports are paused since 1 by anna. 2 wait until a person resumes them; live changes go on.",
   ],
+  [
+    "sent and confirmed by its answer at 7, as of 6",
+    "sent and confirmed by the service, 7, as of 6",
+  ],
   ["next probe 2, or at once when crmsync doctor is run.", "next probe 2."],
 ])("%s", (says, ours) => {
   expect(inOurWords(says)).toBe(ours);
