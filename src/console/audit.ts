@@ -276,7 +276,10 @@ function whatCell({ fields }: Line): Html {
   const { APPROVALS: acts = "", OPERATOR_TOKEN: token = "none" } = (settings ?? {}) as Readonly<
     Record<string, unknown>
   >;
-  const alone = acts === "" ? "no act needs two persons" : `two persons for ${said(acts)}`;
+  const alone =
+    acts === ""
+      ? "no act needs two persons"
+      : `two persons for ${said(acts).replaceAll(",", ", ")}`;
   const rule =
     act === "process.start" ? [`${alone} (APPROVALS)`, `OPERATOR_TOKEN ${said(token)}`] : [];
   const text = [...rule, ...more].join(", ");
@@ -345,7 +348,7 @@ function whoCell({ fields }: Line): Html {
 function lineCell(line: Line, hashes: LineHashes): Html {
   const checked = hashes.check(line);
   const text = `${line.seq}`;
-  if (checked === "right") return html`${text}`;
+  if (checked === "right") return html`<span class="number">${text}</span>`;
   return html`<span class="bad"
     >${text}: ${checked === "wrong" ? "it was changed" : "its AUDIT_KEY is not known"}</span
   >`;
