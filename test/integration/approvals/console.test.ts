@@ -81,7 +81,7 @@ test("one asks, another one sees what it is about and approves", async () => {
 test.for([
   ["the one who has asked", ANNA, 400, "another person must approve it"],
   ["another token of that person", ANNA_AT_HOME, 400, "another person must approve it"],
-  ["a token without a name", CARL, 400, "your token has no name"],
+  ["a token without a name", CARL, 400, "Your token has no name"],
   ["a viewer", VIEWER, 403, "only look"],
 ] as const)("%s cannot approve", async ([, token, status, says]) => {
   const { held, server } = await withHeld();
