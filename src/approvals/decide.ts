@@ -95,9 +95,9 @@ export async function findApproval(ports: Ports, id: string): Promise<Approval> 
 }
 
 /** Who has asked for an act and who has approved it, for the lines of the act itself. */
-export const actBy = ({ asker, decider, id }: Approval): Pick<Act, "by" | "details"> => ({
+export const actBy = ({ asker, decider, id, reason }: Approval): Pick<Act, "by" | "details"> => ({
   by: asker.by,
-  ...(decider && { details: { approval: id, approvedBy: decider.by } }),
+  ...(decider && { details: { approval: id, approvedBy: decider.by, reason } }),
 });
 
 function requireOpen(one: Approval): void {

@@ -112,6 +112,18 @@ export async function sendAsked(
   return sendBack(request, reply, ONE, says, { id: one.id });
 }
 
+/** What somebody has asked for already, for the page on which it would be asked for. */
+export async function askedView({ stores }: ConsolePorts, act: Asked["act"]): Promise<Html[]> {
+  const open = (await readApprovals(stores)).filter((one) => one.act === act && !isEnded(one));
+  return open.map(
+    (one) =>
+      html`<p class="notice warning">
+        <a href="${pathTo(ONE, { id: one.id })}">Approval ${one.id}</a>: ${one.asker.by} has asked
+        to ${askedText(one)}.
+      </p>`,
+  );
+}
+
 /**
  * What the form of a confirmation holds.
  * @param isAsked another person must approve it.

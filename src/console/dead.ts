@@ -12,7 +12,8 @@ import { UserError } from "../ops/user-error.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import type { Stores } from "../status/stores.ts";
 import { actorOf, requireOperator, sessionOf } from "./access.ts";
-import { sendAsked } from "./approvals.ts";
+import { askedView, sendAsked } from "./approvals.ts";
+import { html } from "./html.ts";
 import { DeadIndex, MOST_LISTED, type CountedLetters, type Look } from "./dead-index.ts";
 import {
   confirmView,
@@ -42,7 +43,8 @@ export function serveDead(app: FastifyInstance, ports: ConsolePorts): void {
   const index = new DeadIndex(stores.deadLetters);
   app.get(PATH, async (request, reply) => {
     const look = await index.look(isAfterAct(request));
-    const main = live("dead", groupsView(sessionOf(request), look));
+    const asked = await askedView(ports, "drop");
+    const main = live("dead", html`${asked}${groupsView(sessionOf(request), look)}`);
     const heading = headingOf(look);
     return sendPage(request, reply, ports, { title: "Dead letters", heading, tab: "dead", main });
   });

@@ -11,7 +11,7 @@ import type { HeldTermination } from "../state/held-terminations.ts";
 import type { Stores } from "../status/stores.ts";
 import { limitNow } from "../status/termination-findings.ts";
 import { actorOf, requireOperator, sessionOf } from "./access.ts";
-import { actOrAsk, sendAsked } from "./approvals.ts";
+import { actOrAsk, askedView, sendAsked } from "./approvals.ts";
 import { may } from "../people/person.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { live, postForm, tabPath } from "./layout.ts";
@@ -62,7 +62,7 @@ export function serveHeld(app: FastifyInstance, ports: ConsolePorts): void {
             Terminations and emptied fields beyond their limits wait here until a person releases or
             drops them.
           </p>`
-        : html`${explanation}${allActs(sessionOf(request), total, newest)}${whyHeld(ports)}
+        : html`${explanation}${await askedView(ports, "held")}${allActs(sessionOf(request), total, newest)}${whyHeld(ports)}
           ${heldTable(rows, sessionOf(request))}${pager(PATH, {}, number, Math.ceil(total / ROWS))}`,
     );
     const heading =

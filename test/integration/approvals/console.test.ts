@@ -54,6 +54,8 @@ test("one asks, another one sees what it is about and approves", async () => {
   expect(list).toContain(`${id}: release 2 held changes`);
   expect(list).toContain("anna via console at 127.0.0.1");
   const [one = ""] = linksIn(list, "/console/approvals/one");
+  // So that nobody asks twice.
+  expect(linksIn((await ben.request("/console/held")).text, one)).toHaveLength(1);
   const page = (await ben.request(one)).text;
   expect(linksIn(page, "/console/records?name=")).toHaveLength(2);
   const done = await ben.submit(one, "/console/approvals/approve");
