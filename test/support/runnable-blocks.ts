@@ -8,6 +8,7 @@ const NOT_RUN: readonly RegExp[] = [
   /^(sudo|useradd|systemd-run) /, // changes the machine
   /^npm (ci|install) /, // .ci/run does it
   /^(npm run (bench|chaos|check|format|soak)|npx vitest)\b/, // takes long, or runs this very test
+  /^crmsync (approvals (approve|reject)|.*--why) /, // needs two persons: test/integration/approvals
   /^node deploy\//, // writes into the repository
   /^(crmsync sandbox (--.*)?|npm start .*)$/, // serves until Ctrl-C; one daemon runs for all blocks
 ];
