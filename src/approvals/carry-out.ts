@@ -83,7 +83,7 @@ async function forget(
   const asked = new Set(items.map(([crmCode]) => crmCode));
   const loaded = await mapping();
   const person = await findPerson(stores, loaded, one.names ?? []);
-  // Whose they are, nobody has looked at.
+  // The approver has not seen these relations.
   if (!person.found.crmCodes.every((crmCode) => asked.has(crmCode))) {
     return "nothing was erased: the names lead to other relations by now than those that were asked for; ask again";
   }

@@ -55,7 +55,7 @@ export async function ask(
 }
 
 /**
- * Whoever carries it out afterwards, does it once more after a crash.
+ * After a crash, the act can be carried out again.
  * @throws UserError for the one who has asked, and when somebody was faster.
  */
 export async function approve(ports: Ports, one: Approval, actor: Actor): Promise<Approval> {

@@ -29,7 +29,7 @@ export function requirePerson(
   }
   if (person.names.length === 0) {
     throw new UserError(
-      `your token has no name, so nobody can tell whether two persons agree: give it one in ${person.via} (anna:<token>), and log in again`,
+      `your token has no name, so crmsync cannot tell that you are a second person: give it one in ${person.via} (anna:<token>), and log in again`,
     );
   }
   return { by, names: person.names, marks, person };

@@ -24,8 +24,8 @@ export function approvalsCommand(): Command {
     .addHelpText(
       "after",
       `
-MY_TOKEN or MY_TOKEN_FILE says who you are: your own token, one that OPERATOR_TOKEN of the daemon
-gives a name. Who has asked cannot approve. docs/approvals.md describes it.`,
+MY_TOKEN or MY_TOKEN_FILE says who you are: your own token, which the daemon's OPERATOR_TOKEN has with
+your name. The person who asked cannot approve. docs/approvals.md describes it.`,
     );
   approvals
     .command("list")

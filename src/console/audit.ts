@@ -292,7 +292,7 @@ function whatCell({ fields }: Line): Html {
 const ACTS: Readonly<Record<string, string>> = {
   "approval.ask": "asked to",
   "approval.approve": "approved to",
-  "approval.expire": "nobody approved in time to",
+  "approval.expire": "no approval came in time to",
   "approval.reject": "rejected to",
   "bulk.cancel": "cancelled imports",
   "bulk.pause": "paused imports",

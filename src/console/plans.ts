@@ -58,7 +58,7 @@ export function servePlan(app: FastifyInstance, ports: ConsolePorts): void {
   serveApply(app, ports);
 }
 
-/** Whoever asks may give any file; what another person looks at must be the same one. */
+/** The asker may give any file. The approver must see the same one. */
 async function isOtherFile(
   { stores }: ConsolePorts,
   { at, hash, id }: { readonly at: number; readonly hash: string | undefined; readonly id: string },

@@ -53,7 +53,7 @@ export const secretRules = {
     problem:
       "contains a blank, a line break or another character that no token has: give the token alone",
   },
-  /** It is sent to the identity provider, and signs sessions: whoever is signed in could try to guess it. */
+  /** It is sent to the identity provider, and signs sessions: a person with a session could try to guess it. */
   client: {
     isUsable: (secret) => new RegExp(`^[\\x21-\\x7e]{${MIN_SECRET},}$`).test(secret),
     problem: `is shorter than ${MIN_SECRET} characters, or has a blank: let the identity provider make a new one`,

@@ -99,7 +99,7 @@ export class IdentityProvider {
     return createHmac("sha256", key).update(text).digest("base64url");
   }
 
-  /** Why it cannot be used, as far as is known. Looks again if that is due, and makes nobody wait. */
+  /** Why it cannot be used, as far as is known. Looks again if that is due, without waiting for it. */
   problem(): string | undefined {
     void this.find().catch(() => {});
     return this.#problem;

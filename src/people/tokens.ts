@@ -59,7 +59,7 @@ export const marksOfPerson = (
 ): string[] =>
   Object.keys(holders).filter((mark) => maybeSamePerson(person, { names: [holders[mark] ?? ""] }));
 
-/** Whoever holds a named token of OPERATOR_TOKEN. */
+/** The person with a named token of OPERATOR_TOKEN. */
 export const operatorNamed = (name: string): Person => ({
   name,
   names: [name],

@@ -10,7 +10,7 @@ import { Store } from "./store.ts";
 /** Acts that may need a second person (APPROVALS). */
 export type ApprovalAct = "held" | "plan" | "forget" | "drop";
 
-/** An ask that nobody has approved, and an approval that nobody has carried out, end after this time, ms. */
+/** An ask that is not approved, and an approval that is not carried out, end after this time, ms. */
 export const APPROVAL_MS = 86_400_000;
 
 /** A plan that was begun with an approval can be continued with it for this time, ms. */
@@ -82,7 +82,7 @@ export interface Approval extends Asked {
   readonly expiresAt: number;
   /** How many records it names. */
   readonly count: number;
-  /** Undefined: nobody has decided yet, or no approval was needed. */
+  /** Undefined: not decided yet, or no approval was needed. */
   readonly decider?: Who;
   /** When it got its present state, ms. */
   readonly at: number;

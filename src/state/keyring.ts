@@ -23,7 +23,7 @@ interface KeyringOptions {
   /** Whether rows get marks (src/sync/marks.ts). */
   readonly marks?: boolean;
   /**
-   * The service's token: without STATE_KEY the key of the marks. It is not in Redis, and whoever has it can read the
+   * The service's token: without STATE_KEY the key of the marks. It is not in Redis, and a person who has it can read the
    * relations at the service anyway.
    */
   readonly token?: () => string | undefined;

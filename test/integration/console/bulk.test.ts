@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { NO_DRIFT } from "../../../src/sync/drift.ts";
 import type { StateToStage } from "../../../src/sync/staged-state.ts";
 import { OPERATOR, proofIn, serveConsole, VIEWER } from "../../support/console.ts";
+import { waitingState } from "../../support/waiting-state.ts";
 
 const DRIFT = { ...NO_DRIFT, missing: 3 };
 
@@ -46,31 +47,23 @@ test("an operator pauses bulk with a reason, and resumes it; a viewer is refused
   expect(await bulkPauses.current()).toBe(undefined);
 });
 
-const bulkState = (crmCode: string, lane: "bulk" | "live" = "bulk"): StateToStage => ({
-  crmCode,
-  eventKey: crmCode,
-  order: crmCode,
-  payload: "{}",
-  fingerprint: crmCode,
-  variant: "Person",
-  status: "mapped",
-  lane,
-  time: 1,
-  event: "{}",
-});
-
 test("an operator cancels what the page has shown, and nothing that came later", async () => {
   await using server = await serveConsole();
   const { keys, redis, staged } = server.runtime;
   const stage = (state: StateToStage) => staged.stage(state);
-  for (const state of [bulkState("a"), bulkState("b"), bulkState("c", "live")]) await stage(state);
+  for (const state of [
+    waitingState("a", "bulk"),
+    waitingState("b", "bulk"),
+    waitingState("c", "live"),
+  ])
+    await stage(state);
   const operator = server.visitor();
   await operator.logIn(OPERATOR);
   expect((await operator.request("/console/bulk")).text).toContain("Cancel imports");
   const page = (await operator.request("/console/bulk/cancel")).text;
   expect(page).toContain("Drop 2 changes");
   const [path = ""] = /\/console\/bulk\/cancel\?last=\d+/.exec(page) ?? [];
-  await stage(bulkState("late"));
+  await stage(waitingState("late", "bulk"));
 
   const viewer = server.visitor();
   await viewer.logIn(VIEWER);

@@ -2,8 +2,8 @@
 import { expect, test } from "vitest";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import { NO_ORDERS } from "../../../src/sync/ledger-row.ts";
-import type { StateToStage } from "../../../src/sync/staged-state.ts";
 import { linksIn, serveConsole, VIEWER } from "../../support/console.ts";
+import { waitingState } from "../../support/waiting-state.ts";
 import { hold } from "../../support/hold.ts";
 import { personEvent } from "../../support/person-event.ts";
 
@@ -46,7 +46,7 @@ test("before a search, the page shows what waits longest; a name of a person is 
   const viewer = server.visitor();
   await viewer.logIn(VIEWER);
   expect((await viewer.request("/console/records")).text).toContain("No change waits.");
-  for (const code of ["w1", "w2"]) await staged.stage(liveState(code));
+  for (const code of ["w1", "w2"]) await staged.stage(waitingState(code, "live"));
   settledLately.note({ crmCode: "s/1", orders: NO_ORDERS });
   const { text } = await viewer.request("/console/records");
   expect(text).toMatch(/What waits longest[^]*>w1<[^]*>w2<[^]*Latest changes[^]*name=s%2F1/);
@@ -56,17 +56,4 @@ test("before a search, the page shows what waits longest; a name of a person is 
     expect((await viewer.request(path)).text, name).toContain("keeps no names or addresses");
   }
   expect((await viewer.request("/console/records?name=4711")).text).not.toContain("keeps no names");
-});
-
-const liveState = (crmCode: string): StateToStage => ({
-  crmCode,
-  eventKey: crmCode,
-  order: crmCode,
-  payload: "{}",
-  fingerprint: crmCode,
-  variant: "Person",
-  status: "mapped",
-  lane: "live",
-  time: 1,
-  event: "{}",
 });
