@@ -5,10 +5,7 @@ import { noteService } from "./known-service.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 
-/**
- * How long rows that are too old may be believed, ms; after a reconnection it is checked at once. A
- * process that rests looks rarely, and again before it stages or sends anything.
- */
+/** How long rows that are too old may be believed, ms; after a reconnection it is checked at once. */
 const CHECK_MS = 1000;
 
 /** @param service of the role sync */

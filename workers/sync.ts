@@ -129,12 +129,10 @@ class SyncLoop implements Part {
 
   /** Runs one record in the background. */
   #start(crmCode: string, permit: Permit, askedAt: number): void {
-    const { stateAge } = this.#runtime;
     const run = runRelation(crmCode, { permit, askedAt }, this.#runtime, this.#access).finally(
       () => {
         this.#running.delete(run);
         this.#onFree?.();
-        void stateAge.count().catch(() => {});
       },
     );
     this.#running.add(run);

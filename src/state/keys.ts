@@ -46,10 +46,10 @@ export const keysOf = (prefix: string) =>
     /** Hash: latest, the latest time that Redis told; stepMs and steppedAt, of the last step of its clock. */
     clock: `${prefix}:clock`,
     /**
-     * Hash: `name`; `number`, which all processes count up; and for each process the number that it has met
-     * last. A lower number than before means that Redis has lost writes (state-age.ts).
+     * Hash of one process, named by its random id: `ticks`, about one each second, and `settled`, its settled
+     * changes. A lower number than before means that Redis has lost writes (state-age.ts).
      */
-    age: `${prefix}:age`,
+    age: (id: string) => `${prefix}:age:${id}`,
     /** Hash version, target: which programs may work on all of this (state-version.ts). */
     stateVersion: `${prefix}:state-version`,
     /** Set while one process migrates the state. */

@@ -52,16 +52,14 @@ export class LeftOutRecords extends Store {
   }
 
   /** What `callsOf` needs to know. */
-  readsOf(crmCode: string): Call[] {
+  readsOf({ crmCode, leftOut: fields = [] }: StateToStage): Call[] {
     const { leftOut } = this.keys;
-    return [
-      ["HGET", leftOut, crmCode],
-      ["HLEN", leftOut],
-    ];
+    const entry = ["HGET", leftOut, crmCode] as const;
+    return fields.length === 0 ? [entry] : [entry, ["HLEN", leftOut]];
   }
 
   /** @param state with its event sealed. */
-  callsOf(state: StateToStage, before: string | null, count: number, now: number): Call[] {
+  callsOf(state: StateToStage, before: string | null, now: number, count = 0): Call[] {
     const { crmCode, event, fieldsOrder, leftOut: fields = [], order, payload, status } = state;
     // An event without fields tells nothing of what the record lacks.
     if (payload === undefined && status !== "terminated") return [];

@@ -50,6 +50,7 @@ import {
   type WrittenRecord,
 } from "./record-store.ts";
 import { scanSorted } from "./scan.ts";
+import type { StateAge } from "./state-age.ts";
 import { openEvents, openState, sealTexts } from "./staged-values.ts";
 import { NOT_OPENED } from "./retried-records.ts";
 import { UnknownKey, type Sealing } from "./sealing.ts";
@@ -83,6 +84,8 @@ export interface StagedStatesOptions {
   /** Of the quota: the order of service scales with it. */
   readonly hourMs?: number;
   readonly verifyMs?: number;
+  /** Counts what is settled; absent: nothing is. */
+  readonly age?: StateAge;
 }
 
 export class StagedStates extends Store {
@@ -92,6 +95,7 @@ export class StagedStates extends Store {
   readonly #history: History;
   readonly #hourMs: number;
   readonly #verifyMs: number;
+  readonly #age: StateAge | undefined;
   readonly #next: RedisScript<string | null>;
   /** The record as a worker of this process has taken it: it is settled without being read again. */
   readonly #taken = new WeakMap<TakenState, WrittenRecord>();
@@ -101,7 +105,7 @@ export class StagedStates extends Store {
     keys: Keys,
     sealing: Sealing,
     store: RecordStore,
-    { history, hourMs = HOUR_MS, verifyMs = VERIFY_AFTER_MS }: StagedStatesOptions,
+    { age, history, hourMs = HOUR_MS, verifyMs = VERIFY_AFTER_MS }: StagedStatesOptions,
   ) {
     super(redis, keys);
     this.leftOut = new LeftOutRecords(redis, keys, sealing);
@@ -110,6 +114,7 @@ export class StagedStates extends Store {
     this.#history = history;
     this.#hourMs = hourMs;
     this.#verifyMs = Math.ceil(verifyMs);
+    this.#age = age;
     this.#next = redisScript(redis, new URL("./lua/next.lua", import.meta.url));
   }
 
@@ -128,19 +133,22 @@ export class StagedStates extends Store {
       ["HGET", keys.deadMarks, ofEvent],
       ["ZRANGE", keys.line("live"), 0, 0, "WITHSCORES"],
       ["GET", keys.firstChanges],
-      ...this.leftOut.readsOf(crmCode),
       ["HGET", keys.subjects, digestOf(noted?.event.subject ?? "")],
       ["HGET", keys.ledger, ownIdOf(state)],
+      ...this.leftOut.readsOf(state),
     ];
     return this.#store.change<StageResult>(crmCode, more, (read) => {
-      const [contents, eventMark, lowest, first, leftOut, leftOutCount] = read.more as [
-        string | null,
-        string | null,
-        string[],
-        string | null,
-        string | null,
-        number,
-      ];
+      const [contents, eventMark, lowest, first, led, ownRow, leftOut, leftOutCount] =
+        read.more as [
+          string | null,
+          string | null,
+          string[],
+          string | null,
+          string | null,
+          string | null,
+          string | null,
+          number?,
+        ];
       const seenBefore = eventKey === "" ? undefined : seenAs(contents, content);
       if (seenBefore === "same") return unchanged({ result: "duplicate", coalesced: false });
       const reused = seenBefore === "changed" && { reused: true };
@@ -177,9 +185,9 @@ export class StagedStates extends Store {
           ...(isStaged ? [["INCR", keys.stagedCount] as const] : []),
           ...(result === "superseded"
             ? []
-            : this.leftOut.callsOf({ ...state, ...texts }, leftOut, leftOutCount, read.now)),
+            : this.leftOut.callsOf({ ...state, ...texts }, leftOut, read.now, leftOutCount)),
           ...this.#keepsCalls(state),
-          ...(result === "superseded" ? [] : this.#subjectCalls(state, read)),
+          ...(result === "superseded" ? [] : this.#subjectCalls(state, read, led, ownRow)),
           ...(step === undefined ? [] : this.#history.callsOf({ crmCode }, step)),
           ...this.#wakeCalls(record),
         ],
@@ -228,14 +236,18 @@ export class StagedStates extends Store {
   }
 
   /** To which crmCode a record of the CRM led, where its own id does not say it: its deletion may come without it. */
-  #subjectCalls(state: StateToStage, { epoch, more, now }: ReadRecord): Call[] {
+  #subjectCalls(
+    state: StateToStage,
+    { epoch, now }: ReadRecord,
+    led: string | null,
+    ownRow: string | null,
+  ): Call[] {
     const { crmCode, noted, payload, writer } = state;
     const subject = noted?.event.subject;
     if (payload === undefined || subject === undefined) return [];
-    const [led, ownRow] = more.slice(-2) as (string | null)[];
     const own = ownIdOf(state);
     const isOwn =
-      ownRow != null && writer !== undefined && readRow(ownRow, epoch).writer === writer;
+      ownRow !== null && writer !== undefined && readRow(ownRow, epoch).writer === writer;
     const before = led ?? (isOwn ? own : crmCode);
     return [
       ...(own === crmCode && led === null
@@ -422,7 +434,7 @@ export class StagedStates extends Store {
       step,
     }: { readonly known?: WrittenRecord | undefined; readonly step?: RunStep | undefined } = {},
   ): Promise<SettleResult> {
-    const settled = this.#store.changeKnown<SettleResult>(
+    const { outcome } = await this.#store.changeKnown<SettleResult>(
       crmCode,
       [],
       (read) => {
@@ -435,16 +447,18 @@ export class StagedStates extends Store {
         // A relation that is known not to be terminated does not count for the guard, whatever was tried.
         const isActive =
           row !== undefined && !row.uncertain && !row.terminated && staged?.late !== true;
+        const age = this.#age === undefined ? [] : [this.#age.settleCall()];
         const counts: Call[] = isActive ? [["ZREM", this.keys.terminations, crmCode]] : [];
         return {
           record,
           outcome: result,
-          calls: [...notes, ...counts, ...told, ...this.#wakeCalls(record)],
+          calls: [...notes, ...counts, ...told, ...age, ...this.#wakeCalls(record)],
         };
       },
       known,
     );
-    return (await settled).outcome;
+    if (outcome !== "lost") this.#age?.settled();
+    return outcome;
   }
 
   /** What is told of a write that the service has taken; the row keeps since when the relation is there. */

@@ -5,57 +5,68 @@
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import { jsonReading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import type { Call } from "./commit.ts";
 import type { Keys } from "./keys.ts";
 import { Store } from "./store.ts";
 
 /** For how long status tells that Redis went backwards, ms. */
 const TELL_FOR_MS = 86_400_000;
 
-/** Processes whose numbers are remembered, also of those that have ended. */
-const MOST_PROCESSES = 1000;
+/** For how long the counts of a process that has ended are kept, ms. */
+const KEPT_MS = 7 * 86_400_000;
 
 export class StateAge extends Store {
-  readonly #count: RedisScript<[name: string, number: number, met: string]>;
-  /** Field of this process: the others' counts must not hide that its own is lost. */
-  readonly #field: string = randomUUID();
-  /** What this process has met last. */
-  #name = "";
-  #highest = 0;
+  /** Counts of this process alone: those of others must not hide that its own are lost. */
+  readonly key: string;
+  /** The last tick, and how many settled changes Redis must know at least. */
+  #ticks = 0;
+  #settled = 0;
   #wentBackwards = false;
   #wentBackAt = Number.NEGATIVE_INFINITY;
   #counting: Promise<unknown> = Promise.resolve();
 
   constructor(redis: Redis, keys: Keys) {
     super(redis, keys);
-    this.#count = redisScript(redis, new URL("./lua/count-age.lua", import.meta.url));
+    this.key = keys.age(randomUUID());
   }
 
-  /** Counts up after a write that must not be lost unnoticed. */
+  /** Counts a settled change, in the step that settles it. Call `settled` when that is done. */
+  settleCall(): Call {
+    return ["HINCRBY", this.key, "settled", 1];
+  }
+
+  settled(): void {
+    this.#settled += 1;
+  }
+
+  /** Counts a tick, and compares with what Redis has counted before. */
   count(): Promise<void> {
     // One after the other: two could read their numbers in the wrong order.
     const counted = this.#counting.then(async () => {
-      const args = [randomUUID(), this.#field, MOST_PROCESSES];
-      const [name, number, met] = await this.#count([this.keys.age], args);
-      const isFirst = this.#name === "";
-      if (!isFirst && (name !== this.#name || Number(met) < this.#highest)) {
+      const atLeast = this.#settled;
+      const [ticks, settled] = (await this.writes([
+        ["HINCRBY", this.key, "ticks", 1],
+        ["HINCRBY", this.key, "settled", 0],
+        ["PEXPIRE", this.key, KEPT_MS],
+      ])) as [ticks: number, settled: number, expires: number];
+      if (ticks <= this.#ticks || settled < atLeast) {
         this.#wentBackwards = true;
         this.#wentBackAt = performance.now();
+        this.#settled += Math.min(0, settled - atLeast);
       }
-      this.#name = name;
-      this.#highest = number;
+      this.#ticks = ticks;
     });
     this.#counting = counted.catch(() => {});
     return counted;
   }
 
-  /** Counts up, too. @returns whether Redis has forgotten what this process had met, until `note` is called. */
+  /** Counts, too. @returns whether Redis has forgotten what this process had counted, until `note` is called. */
   async wentBackwards(): Promise<boolean> {
     await this.count();
     return this.#wentBackwards;
   }
 
-  /** Counts up, too. @returns whether Redis went backwards within this time, ms. */
+  /** Counts, too. @returns whether Redis went backwards within this time, ms. */
   async wentBackWithin(ms: number): Promise<boolean> {
     await this.count();
     return performance.now() - this.#wentBackAt <= ms;

@@ -75,6 +75,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
   const now = () => clock.now();
   const heartbeats = new Heartbeats(redis, keys);
   const history = new History(redis, keys, config.HISTORY_DAYS);
+  const age = new StateAge(redis, keys);
   const verifyMs = config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS;
   const inbox = new Inbox(redis, prefix, sealing, tracing.bullmq);
   const hourMs = config.QUOTA_HOUR_MS;
@@ -99,7 +100,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     doubles: new DoubleRelations(redis, keys, records),
     line: new Line(redis, keys),
     thinEvents,
-    staged: new StagedStates(redis, keys, sealing, records, { history, hourMs, verifyMs }),
+    staged: new StagedStates(redis, keys, sealing, records, { age, history, hourMs, verifyMs }),
     verifications: new Verifications(redis, keys, records),
     terminationGuard: new TerminationGuard(redis, keys, {
       limit: config.TERMINATE_LIMIT,
@@ -138,7 +139,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
       sliceMs: config.QUOTA_HOUR_MS,
       slices: HOURS,
     }),
-    stateAge: new StateAge(redis, keys),
+    stateAge: age,
     settledLately: new SettledLately(records, verifyMs),
     stateVersion: new StateVersion(redis, keys, heartbeats, { sealing }),
     auditActs: new AuditActs(redis, keys, config.AUDIT_LOG !== undefined, history),

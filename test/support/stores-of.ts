@@ -10,6 +10,7 @@ import { Line } from "../../src/state/line.ts";
 import { RecordStore } from "../../src/state/record-store.ts";
 import { Sealing } from "../../src/state/sealing.ts";
 import { SettledLately } from "../../src/state/settled-lately.ts";
+import { StateAge } from "../../src/state/state-age.ts";
 import { StagedStates } from "../../src/state/staged-state.ts";
 import { Verifications } from "../../src/state/verifications.ts";
 import type { LedgerRow, Orders } from "../../src/sync/ledger-row.ts";
@@ -35,12 +36,15 @@ export function storesOf(redis: Redis, options: Options = {}) {
   const sealing = options.sealing ?? new Sealing([STATE_KEY]);
   const records = new RecordStore(redis, keys);
   const history = new History(redis, keys, historyDays);
+  const age = new StateAge(redis, keys);
   return {
     keys,
     sealing,
     records,
     history,
+    age,
     staged: new StagedStates(redis, keys, sealing, records, {
+      age,
       history,
       verifyMs,
       ...(hourMs !== undefined && { hourMs }),

@@ -110,7 +110,7 @@ it("a change that was under way when Redis went back is sent once more, not an o
   await stage(runtime, "under-way", "version 2");
   const request = await service.nth(1);
   // The copy has neither the change nor the age that this process has met.
-  await redis.del(keys.staged("under-way"), keys.unsynced("live"), keys.age);
+  await redis.del(keys.staged("under-way"), keys.unsynced("live"), stateAge.key);
   request.reply({ kind: "created" });
   expect(nameSent(await service.nth(2))).toBe("version 2");
   expect(await staged.unsynced(["under-way"])).toEqual(["under-way"]);
