@@ -1,42 +1,10 @@
 import { fold } from "../fold.ts";
 
+const wordsOf = (text: string): ReadonlySet<string> => new Set(text.split(" "));
+
 /** Words for yes and no in the languages of Luxembourg, Switzerland and their neighbours. */
-const YES = new Set([
-  "true",
-  "yes",
-  "y",
-  "t",
-  "1",
-  "on",
-  "ja",
-  "j",
-  "oui",
-  "o",
-  "si",
-  "sim",
-  "wahr",
-  "vrai",
-  "vero",
-  "waar",
-  "verdadero",
-  "verdadeiro",
-]);
-const NO = new Set([
-  "false",
-  "no",
-  "n",
-  "f",
-  "0",
-  "off",
-  "nein",
-  "non",
-  "nee",
-  "nao",
-  "falsch",
-  "faux",
-  "onwaar",
-  "falso",
-]);
+const YES = wordsOf("true yes y t 1 on ja j oui o si sim wahr vrai vero waar verdadero verdadeiro");
+const NO = wordsOf("false no n f 0 off nein non nee nao falsch faux onwaar falso");
 
 export function toBoolean(value: string | number | boolean): boolean | undefined {
   if (typeof value === "boolean") return value;

@@ -37,12 +37,14 @@ function codesByName(): ReadonlyMap<string, string> {
   // If a name means different countries in two languages, it is left out: no country is better than a wrong one.
   for (const spelling of twice) made.delete(spelling);
   for (const [code, names] of Object.entries(MORE_NAMES)) {
-    for (const spelling of names.flatMap(spellingsOf)) made.set(spelling, code);
+    for (const spelling of namesIn(names).flatMap(spellingsOf)) made.set(spelling, code);
   }
-  for (const spelling of AMBIGUOUS.flatMap(spellingsOf)) made.delete(spelling);
+  for (const spelling of namesIn(AMBIGUOUS).flatMap(spellingsOf)) made.delete(spelling);
   made.delete("");
   return made;
 }
+
+const namesIn = (list: string): string[] => list.trim().split(/;\s+/);
 
 /** Words that do not distinguish one country from another. */
 const SMALL = /^(?:the|of|and|la|le|les|l|der|die|das|et|und|y|e|de|du|des|del|di|en|van)$/;

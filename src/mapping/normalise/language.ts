@@ -2,31 +2,6 @@ import languages from "iso-639-1";
 import { isLanguageCode } from "../../service-spec/iso-codes.ts";
 import { fold } from "../fold.ts";
 
-/** Withdrawn codes, and the bibliographic codes of ISO 639-2. */
-const ALIASES: Readonly<Record<string, string>> = {
-  iw: "he",
-  in: "id",
-  ji: "yi",
-  ger: "de",
-  fre: "fr",
-  dut: "nl",
-  gre: "el",
-  cze: "cs",
-  chi: "zh",
-  rum: "ro",
-  slo: "sk",
-  alb: "sq",
-  arm: "hy",
-  baq: "eu",
-  bur: "my",
-  geo: "ka",
-  ice: "is",
-  mac: "mk",
-  may: "ms",
-  per: "fa",
-  wel: "cy",
-};
-
 /** A language may be named in any of these languages. */
 const NAMED_IN = ["en", "de", "fr", "it", "es", "pt", "nl"];
 
@@ -67,13 +42,13 @@ function codesByName(): ReadonlyMap<string, string> {
 export function toLanguage(text: string): string | undefined {
   const tag = text.trim().toLowerCase();
   const code = /^([a-z]{2,3})(?:[-_][a-z0-9]+)*$/.exec(tag)?.[1];
-  const known = code === undefined ? undefined : (ALIASES[code] ?? canonical(code));
+  const known = code === undefined ? undefined : canonical(code);
   if (known !== undefined && isLanguageCode(known)) return known;
   codes ??= codesByName();
   return codes.get(fold(text)) ?? codes.get(fold(text.replace(REGION, "")));
 }
 
-/** The two-letter code for a three-letter code, if there is one. */
+/** The two-letter code for a withdrawn code (`iw`), or one of three letters (`ger`, `deu`), if there is one. */
 function canonical(code: string): string {
   return Intl.getCanonicalLocales(code)[0] ?? code;
 }

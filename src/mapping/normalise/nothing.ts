@@ -2,43 +2,11 @@
 import { isMark } from "../../event/record-id.ts";
 
 /** What people and programs write for "none". As they are: a person may be called Null. */
-const NOTHING: ReadonlySet<string> = new Set([
-  "NULL",
-  "null",
-  "N/A",
-  "n/a",
-  "n.a.",
-  "NaN",
-  "nil",
-  "(null)",
-  "<null>",
-  "\\N",
-  "-",
-  "--",
-  "---",
-  "–",
-  "—",
-  "k.A.",
-  "k. A.",
-  "(leer)",
-  "(blank)",
-  "(vide)",
-  "(none)",
-  "(vuoto)",
-  "(vacío)",
-  "(en blanco)",
-  "(vazio)",
-  "(leeg)",
-  "(No value)",
-  "--None--",
-  "nan",
-  "NaT",
-  "<NA>",
-  "<NULL>",
-  "N.A.",
-  "n/d",
-  "N/D",
-]);
+const NOTHING: ReadonlySet<string> = new Set(
+  `NULL; null; N/A; n/a; n.a.; NaN; nil; (null); <null>; \\N; -; --; ---; –; —; k.A.; k. A.; (leer);
+  (blank); (vide); (none); (vuoto); (vacío); (en blanco); (vazio); (leeg); (No value); --None--; nan;
+  NaT; <NA>; <NULL>; N.A.; n/d; N/D`.split(/;\s+/),
+);
 
 /** A number that was shortened, and a formula. */
 const LOST = /^(?:=.+|[+-]?\d+(?:[.,]\d+E[+-]?|E\+)\d+)$/;
