@@ -57,6 +57,7 @@ export function checkedExpression(
   compiled.registerFunction("short", short);
   limitTexts(ast);
   return {
+    text,
     names: parts.names,
     joins: parts.operators.has("&") && !parts.chooses,
     paths,

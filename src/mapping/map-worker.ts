@@ -27,7 +27,7 @@ import type { MapRecord } from "./map-module.ts";
 import { mapByModule } from "./map-by-module.ts";
 import { pullSources } from "./pull/rule.ts";
 import { compileWebhooks, type CompiledWebhook } from "./webhooks/compile.ts";
-import { translateChunk } from "./webhooks/translate-chunk.ts";
+import { translateChunk } from "./webhooks/translate-event.ts";
 
 type Run = (request: MapRequest, lists: TenantLists, watch: Watch) => Promise<MappingResult>;
 

@@ -2,7 +2,7 @@
 import { ExpressionError } from "../expression-errors.ts";
 import type { Mistake, Path } from "../mistake.ts";
 import { isZone } from "../time-zone.ts";
-import { compileWebhookExpression } from "./compile-webhook-expression.ts";
+import { compileWebhookExpression } from "./compile.ts";
 import { withFormat } from "./debezium.ts";
 import { OPERATIONS, type WebhookRule } from "./rule.ts";
 import { verifyOf } from "./verify-rule.ts";

@@ -1,11 +1,26 @@
 /** Compiles the webhooks of a mapping file: their expressions and tables, with every default. */
+import { checkedExpression } from "../compile-expression.ts";
 import { finderOf, type Finder } from "../fold.ts";
 import type { MappingFile } from "../mapping-file.ts";
 import { withFormat } from "./debezium.ts";
-import { compileWebhookExpression, type WebhookExpression } from "./compile-webhook-expression.ts";
 import type { Operation, WebhookRule } from "./rule.ts";
 import { verifyOf } from "./verify-rule.ts";
 import type { WebhookAbout } from "./webhook.ts";
+
+/** An expression that is evaluated on one event of a body. */
+export type WebhookExpression = Pick<
+  ReturnType<typeof checkedExpression>,
+  "text" | "variables" | "evaluate"
+>;
+
+/**
+ * @param options.key the expression makes an id: it fails if a part of it is missing.
+ * @throws ExpressionError that says what is wrong and where.
+ */
+export const compileWebhookExpression = (
+  text: string,
+  options: { readonly key?: boolean } = {},
+): WebhookExpression => checkedExpression(text, ["body", "headers", "query"], options);
 
 export interface CompiledWebhook {
   readonly about: WebhookAbout;

@@ -1,27 +1,41 @@
-/** Evaluates a webhook's expressions on one event of a body. Runs in the mapping's thread. */
+/** Evaluates a webhook's expressions on the events of a body. Runs in the mapping's thread. */
 import { kindOf, type Problem } from "../../event/problem.ts";
 import { withoutNulls } from "../clean.ts";
 import { failureOf } from "../expression-errors.ts";
 import { isObject } from "../is-object.ts";
 import type { Watch } from "../map-fields.ts";
-import type { WebhookExpression } from "./compile-webhook-expression.ts";
-import type { CompiledWebhook } from "./compile.ts";
+import type { CompiledWebhook, WebhookExpression } from "./compile.ts";
 import { eventTime } from "./event-time.ts";
 import { operationOfWord } from "./operation.ts";
 import type { Operation } from "./rule.ts";
-import type { TranslatedEvent, WebhookContent, WebhookKey } from "./webhook.ts";
+import type { ChunkRequest, TranslatedEvent, WebhookContent, WebhookKey } from "./webhook.ts";
 
-/** What expressions may read beside the event. */
-export interface EventSurroundings {
-  readonly body: unknown;
-  readonly headers: WebhookContent["headers"];
-  readonly query: WebhookContent["query"];
+/** @param at is called with the place of each event in the chunk, to name one that never ends. */
+export async function translateChunk(
+  webhook: CompiledWebhook,
+  { events, headers, query }: ChunkRequest,
+  watch: Watch,
+  at: (index: number) => void,
+): Promise<TranslatedEvent[]> {
+  const translated: TranslatedEvent[] = [];
+  let listed: unknown;
+  let body: unknown;
+  for (const [index, one] of events.entries()) {
+    at(index);
+    // Mostly all events of a chunk have one body.
+    if (one.body !== listed) {
+      listed = one.body;
+      body = withoutNulls(listed);
+    }
+    translated.push(await translateEvent(webhook, one.event, { body, headers, query }, watch));
+  }
+  return translated;
 }
 
 export async function translateEvent(
   webhook: CompiledWebhook,
   given: unknown,
-  surroundings: EventSurroundings,
+  surroundings: WebhookContent,
   watch: Watch,
 ): Promise<TranslatedEvent> {
   const name = webhook.about.name;

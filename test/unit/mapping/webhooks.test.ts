@@ -3,7 +3,6 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { CRMS } from "../../../src/crm/connectors.ts";
 import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
-import { compileWebhookExpression } from "../../../src/mapping/webhooks/compile-webhook-expression.ts";
 import { compileWebhooks } from "../../../src/mapping/webhooks/compile.ts";
 import { eventTime } from "../../../src/mapping/webhooks/event-time.ts";
 import { operationOfWord } from "../../../src/mapping/webhooks/operation.ts";
@@ -197,26 +196,6 @@ test("any JSON becomes an event, or problems of it: no expression throws", async
   });
   await fc.assert(property, { numRuns: 500 });
   expect([...kinds].toSorted()).toEqual(["event", "problems"]);
-});
-
-const key = fc.constantFrom("a", "b", "c", "__proto__", "length");
-const { value: nested } = fc.letrec<{ value: unknown }>((tie) => ({
-  value: fc.oneof(
-    { maxDepth: 5 },
-    fc.constantFrom(1, "x", true),
-    fc.array(tie("value"), { maxLength: 2 }),
-    fc.dictionary(key, tie("value"), { maxKeys: 4, noNullPrototype: true }),
-  ),
-}));
-
-test("plain paths find what JSONata finds", async () => {
-  const path = fc.constantFrom("a", "a.b", "a.b.c", "length", "toString", "$body.a.b");
-  const property = fc.asyncProperty(nested, path, async (event, text) => {
-    const find = (expression: string) =>
-      compileWebhookExpression(expression).evaluate(event, { body: event });
-    expect(await find(text)).toEqual(await find(`(${text})`));
-  });
-  await fc.assert(property, { numRuns: 2000 });
 });
 
 describe("words of operations", () => {
