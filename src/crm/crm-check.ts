@@ -261,9 +261,3 @@ const ok = (what: CrmLine["what"], says: string): CrmLine => ({ what, result: "o
 const fail = (what: CrmLine["what"], says: string, remedy: string): CrmLine => {
   return { what, result: "fail", says, remedy };
 };
-
-/** The entries of a list that are objects. */
-export const objectsIn = (list: readonly unknown[]): Readonly<Record<string, unknown>>[] =>
-  list.filter((one) => typeof one === "object" && one !== null) as Readonly<
-    Record<string, unknown>
-  >[];

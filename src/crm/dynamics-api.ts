@@ -1,14 +1,14 @@
 /** Dataverse's Web API: access, addresses, pages, and the columns of a table. */
-import { isObject, type Json } from "./json-value.ts";
+import type { Json } from "./json-value.ts";
 import {
-  NO_LIST,
+  objectsIn,
   pluralOf,
   sameOrigin,
   toPage,
   type ListedPage,
   type NotListed,
 } from "./record-lister.ts";
-import { addressOf, type NotRead, type RecordApi } from "./record-reader.ts";
+import { addressOf, type ApiResult, type NotRead, type RecordApi } from "./record-reader.ts";
 
 export const NEEDS = [
   "DYNAMICS_URL",
@@ -25,16 +25,12 @@ export const PAGED = `${ANNOTATIONS},odata.maxpagesize=1000`;
 
 /** A query fails for a column that the table does not have: one record shows all of them. */
 export async function tableOf(api: RecordApi, object: string, fields: ReadonlySet<string>) {
-  const access = await accessTo(api);
-  if (!("headers" in access)) return access;
   const address = setAddress(api, object);
-  const one = await api.get(`${address}?$top=1`, access.headers);
+  const one = await get(api, `${address}?$top=1`);
   if (one.kind === "not_found") return noTable(object, one.code);
-  if (one.kind !== "found") return one;
-  const { value } = one.body;
-  if (!Array.isArray(value)) return NO_LIST;
-  const sample: unknown = value[0];
-  const columns = isObject(sample) ? Object.keys(sample) : [];
+  const rows = objectsIn(one, "value");
+  if (!Array.isArray(rows)) return rows;
+  const columns = Object.keys(rows[0] ?? {});
   const wanted = new Set([...fields].map((name) => name.replace(/@.*/, "")));
   const key = `${object}id`;
   const names = columns.filter((name) => wanted.has(name) && name !== key);
@@ -49,31 +45,27 @@ export function withAnnotations(record: Json, fields: ReadonlySet<string>): Json
   return { ...Object.fromEntries(empty.map((name) => [name, null])), ...record };
 }
 
-export async function accessTo(
+/** @param prefer the preferences of the request */
+export async function get(
   api: RecordApi,
-): Promise<{ headers: Record<string, string> } | NotRead> {
-  const login = addressOf(
-    api.setting("DYNAMICS_LOGIN_URL"),
-    "",
-    api.setting("DYNAMICS_TENANT_ID"),
-    "oauth2",
-    "v2.0",
-    "token",
-  );
-  const token = await api.token(login, {
+  address: string,
+  prefer: string = ANNOTATIONS,
+): Promise<ApiResult> {
+  const login = api.setting("DYNAMICS_LOGIN_URL");
+  const tenant = api.setting("DYNAMICS_TENANT_ID");
+  const token = await api.token(addressOf(login, "", tenant, "oauth2", "v2.0", "token"), {
     client_id: api.setting("DYNAMICS_CLIENT_ID"),
     client_secret: api.setting("DYNAMICS_CLIENT_SECRET"),
     scope: `${baseOf(api)}/.default`,
   });
   if (typeof token !== "string") return token;
-  return {
-    headers: {
-      authorization: `Bearer ${token}`,
-      "odata-maxversion": "4.0",
-      "odata-version": "4.0",
-      prefer: ANNOTATIONS,
-    },
-  };
+  const authorization = `Bearer ${token}`;
+  return api.get(address, {
+    authorization,
+    "odata-maxversion": "4.0",
+    "odata-version": "4.0",
+    prefer,
+  });
 }
 
 /**
@@ -86,10 +78,8 @@ export async function pageOf(
   key: string,
   { prefer = PAGED, toRow = (row: unknown) => row } = {},
 ): Promise<(ListedPage & { readonly delta?: string }) | NotListed> {
-  const access = await accessTo(api);
-  if (!("headers" in access)) return access;
   let delta: unknown;
-  const page = toPage(await api.get(url, { ...access.headers, prefer }), key, (body) => {
+  const page = toPage(await get(api, url, prefer), key, (body) => {
     const { value, "@odata.nextLink": next, "@odata.count": total } = body;
     delta = body["@odata.deltaLink"];
     return { list: Array.isArray(value) ? value.map(toRow) : value, next, total };
@@ -103,7 +93,11 @@ export async function pageOf(
 export const ownLink = (api: RecordApi, link: unknown): string | NotListed =>
   sameOrigin(link, baseOf(api), "/api/data/");
 
-export const baseOf = (api: RecordApi): string => api.setting("DYNAMICS_URL").replace(/\/+$/, "");
+const baseOf = (api: RecordApi): string => api.setting("DYNAMICS_URL").replace(/\/+$/, "");
+
+/** The address of what the Web API has at a path. */
+export const dataAddress = (api: RecordApi, path: string): string =>
+  `${baseOf(api)}/api/data/v9.2/${path}`;
 
 /** The address of a table, by the entity set name that Dataverse forms by default. */
 export const setAddress = (api: RecordApi, table: string): string =>

@@ -4,8 +4,8 @@
  */
 import type { ChangePuller, PulledChange } from "./change-puller.ts";
 import {
-  accessTo,
-  baseOf,
+  dataAddress,
+  get,
   ownLink,
   PAGED,
   pageOf,
@@ -114,11 +114,9 @@ function changeOf(
 }
 
 async function whyUntracked(api: RecordApi, object: string): Promise<NotListed | undefined> {
-  const access = await accessTo(api);
-  if (!("headers" in access)) return access;
   if (!isReadable(object)) return NO_LIST;
   const table = `EntityDefinitions(LogicalName='${object}')?$select=ChangeTrackingEnabled`;
-  const defined = await api.get(`${baseOf(api)}/api/data/v9.2/${table}`, access.headers);
+  const defined = await get(api, dataAddress(api, table));
   if (defined.kind !== "found" || defined.body["ChangeTrackingEnabled"] !== false) return undefined;
   return {
     kind: "client_error",

@@ -1,9 +1,9 @@
 /** How Dataverse describes itself: the columns of a table, and the active steps of its webhooks. */
-import { objectsIn, type CheckApi, type CrmChecker } from "./crm-check.ts";
-import { accessTo, baseOf } from "./dynamics-api.ts";
+import type { CrmChecker } from "./crm-check.ts";
+import { dataAddress, get, setAddress } from "./dynamics-api.ts";
 import { isObject, textOf } from "./json-value.ts";
-import { NO_LIST, pluralOf } from "./record-lister.ts";
-import { isReadable, type ApiResult } from "./record-reader.ts";
+import { objectsIn } from "./record-lister.ts";
+import { isReadable, UNKNOWN_OBJECT } from "./record-reader.ts";
 
 const STEPS = [
   "sdkmessageprocessingsteps?$select=name",
@@ -20,26 +20,23 @@ export const dynamicsChecker: CrmChecker = {
   fieldName: ([name = ""]) => /^_?([A-Za-z]\w*?)(?:_value)?(?:@.*)?$/.exec(name)?.[1],
 
   async fields(api, object) {
-    if (!isReadable(object)) return { kind: "not_found", status: 404, body: undefined };
-    const columns = "Attributes?$select=LogicalName,AttributeType";
-    const result = await get(api, `EntityDefinitions(LogicalName='${object}')/${columns}`);
-    if (result.kind !== "found") return result;
-    const { value } = result.body;
-    if (!Array.isArray(value)) return NO_LIST;
+    if (!isReadable(object)) return UNKNOWN_OBJECT;
+    const attributes = "Attributes?$select=LogicalName,AttributeType";
+    const path = `EntityDefinitions(LogicalName='${object}')/${attributes}`;
+    const columns = objectsIn(await get(api, dataAddress(api, path)), "value");
+    if (!Array.isArray(columns)) return columns;
     return new Map(
-      objectsIn(value).map((one) => [textOf(one["LogicalName"]), textOf(one["AttributeType"])]),
+      columns.map((one) => [textOf(one["LogicalName"]), textOf(one["AttributeType"])]),
     );
   },
 
-  probe: (api, object) => get(api, `${pluralOf(object)}?$top=1&$select=${object}id`),
+  probe: (api, object) => get(api, `${setAddress(api, object)}?$top=1&$select=${object}id`),
 
   async sent(api) {
-    const result = await get(api, STEPS);
-    if (result.kind !== "found") return result;
-    const { value } = result.body;
-    if (!Array.isArray(value)) return NO_LIST;
+    const steps = objectsIn(await get(api, dataAddress(api, STEPS)), "value");
+    if (!Array.isArray(steps)) return steps;
     const textIn = (part: unknown, name: string) => (isObject(part) ? textOf(part[name]) : "");
-    const ours = objectsIn(value).filter((step) =>
+    const ours = steps.filter((step) =>
       textIn(step["eventhandler_serviceendpoint"], "url").includes("/webhooks/dynamics"),
     );
     return new Set(
@@ -49,9 +46,3 @@ export const dynamicsChecker: CrmChecker = {
     );
   },
 };
-
-async function get(api: CheckApi, path: string): Promise<ApiResult> {
-  const access = await accessTo(api);
-  if (!("headers" in access)) return access;
-  return api.get(`${baseOf(api)}/api/data/v9.2/${path}`, access.headers);
-}

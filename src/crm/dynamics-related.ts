@@ -1,5 +1,6 @@
 /** Related rows of Dataverse: a query by a lookup column (`_parentcustomerid_value`), or by keys. */
 import { ANNOTATIONS, pageOf, setAddress, withAnnotations } from "./dynamics-api.ts";
+import { withRecords } from "./record-lister.ts";
 import { isReadable } from "./record-reader.ts";
 import type { RelationReader } from "./relation-reader.ts";
 
@@ -19,10 +20,6 @@ export const dynamicsRelations: RelationReader = {
     }
     const first = `${setAddress(api, object)}?$filter=${encodeURIComponent(filter.join(" or "))}`;
     const page = await pageOf(api, cursor ?? first, `${object}id`, { prefer: FEW });
-    if (page.kind !== "page") return page;
-    const records = page.records.map(({ id, record }) => {
-      return { id, record: withAnnotations(record, fields) };
-    });
-    return { ...page, records };
+    return withRecords(page, (record) => withAnnotations(record, fields));
   },
 };

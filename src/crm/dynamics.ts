@@ -6,8 +6,8 @@ import { isOneOf } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
 import {
-  accessTo,
   FORMATTED,
+  get,
   NEEDS,
   pageOf,
   setAddress,
@@ -15,6 +15,7 @@ import {
   withAnnotations,
 } from "./dynamics-api.ts";
 import { dynamicsPuller } from "./dynamics-changes.ts";
+import { withRecords } from "./record-lister.ts";
 import { toFetchedRecord } from "./record-reader.ts";
 import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
 
@@ -98,9 +99,7 @@ export const dynamics: CrmConnector = {
       if (!/^[0-9a-f-]{36}$/.test(recordId)) {
         return { kind: "client_error", reason: "the id in the subject is no GUID" };
       }
-      const access = await accessTo(api);
-      if (!("headers" in access)) return access;
-      const result = await api.get(`${setAddress(api, object)}(${recordId})`, access.headers);
+      const result = await get(api, `${setAddress(api, object)}(${recordId})`);
       const fetched = toFetchedRecord(result, {
         recordId,
         // The key of activities, such as e-mails, does not have the name of their table.
@@ -128,11 +127,7 @@ export const dynamics: CrmConnector = {
         kind: "listing",
         async page(cursor) {
           const page = await pageOf(api, cursor ?? `${address}?${query}`, key);
-          if (page.kind !== "page") return page;
-          const records = page.records.map(({ id, record }) => {
-            return { id, record: withAnnotations(record, fields) };
-          });
-          return { ...page, records };
+          return withRecords(page, (record) => withAnnotations(record, fields));
         },
       };
     },

@@ -51,7 +51,7 @@ export interface Selection {
 export interface Where {
   readonly type: string;
   readonly attribute?: string;
-  readonly value?: string | readonly Where[];
+  readonly value?: string | readonly string[] | readonly Where[];
 }
 
 export const idsAfter = (after: string | undefined): Where[] =>
@@ -145,7 +145,7 @@ export async function listPage(
 ): Promise<EspocrmPage | NotListed> {
   const query = new URLSearchParams({ maxSize: String(maxSize), orderBy, order: "asc" });
   if (select !== undefined) query.set("select", select);
-  for (const [name, value] of parametersOf("where", where)) query.set(name, value);
+  for (const [name, value] of parametersOf("where", where)) query.append(name, value);
   const url = `${addressOf(api.setting("ESPOCRM_URL"), "/api/v1", object)}?${query.toString()}`;
   const result = await api.get(url, {
     ...headersOf(api),
@@ -162,14 +162,12 @@ export async function listPage(
   return page.kind === "page" ? { ...page, listed: page.records } : page;
 }
 
-/** As PHP reads nested lists: `where[0][value][1][type]`. */
-function parametersOf(name: string, items: readonly Where[]): (readonly [string, string])[] {
-  return items.flatMap(({ attribute, type, value }, n) => [
-    [`${name}[${n}][type]`, type] as const,
-    ...(attribute === undefined ? [] : [[`${name}[${n}][attribute]`, attribute] as const]),
-    ...(typeof value === "string" ? [[`${name}[${n}][value]`, value] as const] : []),
-    ...(typeof value === "object" ? parametersOf(`${name}[${n}][value]`, value) : []),
-  ]);
+/** As PHP reads nested lists: `where[0][value][1][type]`, `where[0][value][]`. */
+function parametersOf(name: string, value: unknown): (readonly [string, string])[] {
+  if (typeof value === "string") return [[name, value]];
+  return Object.entries(value ?? {}).flatMap(([key, inner]) =>
+    parametersOf(`${name}[${typeof inner === "string" && Array.isArray(value) ? "" : key}]`, inner),
+  );
 }
 
 /** A page of whole records, for mappings that read what lists leave out. */

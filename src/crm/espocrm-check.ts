@@ -1,14 +1,13 @@
 /** How EspoCRM describes itself, since 8.2: the rights of the API user, an entity's fields, its webhooks. */
 import { NO_OBJECT } from "./api-client.ts";
-import { objectsIn, type CheckApi, type CrmChecker } from "./crm-check.ts";
+import type { CheckApi, CrmChecker } from "./crm-check.ts";
+import { headersOf } from "./espocrm-api.ts";
 import { isObject, textOf, type Json } from "./json-value.ts";
-import { NO_LIST } from "./record-lister.ts";
-import { addressOf } from "./record-reader.ts";
+import { objectsIn } from "./record-lister.ts";
+import { addressOf, UNKNOWN_OBJECT } from "./record-reader.ts";
 
 /** What EspoCRM adds to the name of a field for its values: `accountId` of `account`. */
 const PARTS = /(?:Ids?|Names?|Types?|Data|Columns|Currency|Converted|IsOptedOut|IsInvalid)$/;
-
-const MISSING = { kind: "not_found", status: 404, body: undefined } as const;
 
 export const espocrmChecker: CrmChecker = {
   actions: ["create", "update", "delete"],
@@ -27,7 +26,7 @@ export const espocrmChecker: CrmChecker = {
     const result = await get(api, `Metadata?key=entityDefs.${encodeURIComponent(object)}.fields`);
     // Of an entity that it does not have, EspoCRM answers null.
     if (result.kind !== "found") {
-      return result.kind === "unavailable" && result.reason === NO_OBJECT ? MISSING : result;
+      return result.kind === "unavailable" && result.reason === NO_OBJECT ? UNKNOWN_OBJECT : result;
     }
     const forbidden = partOf(partOf(acl, "fieldTable"), object);
     const known = new Map<string, string>();
@@ -42,12 +41,11 @@ export const espocrmChecker: CrmChecker = {
   },
 
   async sent(api) {
-    const result = await get(api, "Webhook?maxSize=200&select=event,url,isActive");
-    if (result.kind !== "found") return result;
-    const { list } = result.body;
-    if (!Array.isArray(list)) return NO_LIST;
+    const query = "Webhook?maxSize=200&select=event,url,isActive";
+    const webhooks = objectsIn(await get(api, query), "list");
+    if (!Array.isArray(webhooks)) return webhooks;
     return new Set(
-      objectsIn(list).flatMap(({ event, isActive, url }) => {
+      webhooks.flatMap(({ event, isActive, url }) => {
         // The address must name the event, since the request does not.
         const path = `/webhooks/espocrm/${textOf(event).replace(".", "/")}`;
         return isActive === true && textOf(url).endsWith(path) ? [textOf(event)] : [];
@@ -62,6 +60,4 @@ const partOf = (value: Json, name: string): Json => {
 };
 
 const get = (api: CheckApi, path: string) =>
-  api.get(`${addressOf(api.setting("ESPOCRM_URL"), "/api/v1")}/${path}`, {
-    "x-api-key": api.setting("ESPOCRM_API_KEY"),
-  });
+  api.get(`${addressOf(api.setting("ESPOCRM_URL"), "/api/v1")}/${path}`, headersOf(api));

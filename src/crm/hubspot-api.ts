@@ -4,7 +4,7 @@
  * September 2027.
  */
 import { isObject, textOf, type Json } from "./json-value.ts";
-import { toPage, type ListedPage, type NotListed } from "./record-lister.ts";
+import { objectsIn, toPage, type ListedPage, type NotListed } from "./record-lister.ts";
 import { addressOf, type ApiResult, type NotRead, type RecordApi } from "./record-reader.ts";
 
 /** The version of every path that crmsync asks HubSpot for. */
@@ -31,7 +31,10 @@ export const hubspotHeaders = (api: RecordApi): Readonly<Record<string, string>>
 
 const base = (api: RecordApi): string => api.setting("HUBSPOT_API_URL");
 
-const PLURALS: Readonly<Record<string, string>> = { contact: "contacts", company: "companies" };
+export const PLURALS: Readonly<Record<string, string>> = {
+  contact: "contacts",
+  company: "companies",
+};
 
 /** One page of a list or of a search; `next` is where the next one begins. */
 export const pageOf = (result: ApiResult): ListedPage | NotListed =>
@@ -69,9 +72,8 @@ export async function schemaOf(api: RecordApi, object: string): Promise<Set<stri
   const result = await api.get(propertiesAddress(api, object), headers, SCHEMA_KEPT_MS);
   const isRefused = result.kind === "client_error" && result.reason.startsWith("HTTP 403");
   if (result.kind !== "found" && result.kind !== "not_found" && !isRefused) return result;
-  const list = result.kind === "found" ? result.body["results"] : [];
-  const properties = Array.isArray(list) ? (list as unknown[]) : [];
-  return new Set(properties.map((one) => (isObject(one) ? textOf(one["name"]) : "")));
+  const properties = objectsIn(result, "results");
+  return new Set(Array.isArray(properties) ? properties.map(({ name }) => textOf(name)) : []);
 }
 
 /** Asked for no property, HubSpot would return a few of its own choice, and all others would count as empty. */

@@ -2,19 +2,18 @@
  * How HubSpot describes itself. It shows the subscriptions of webhooks to
  * few credentials: not to service keys.
  */
-import { objectsIn, type CheckApi, type CrmChecker } from "./crm-check.ts";
+import type { CheckApi, CrmChecker } from "./crm-check.ts";
 import { OBJECTS } from "./hubspot.ts";
 import {
   HUBSPOT_VERSION,
   hubspotHeaders,
   objectsAddress,
+  PLURALS,
   propertiesAddress,
 } from "./hubspot-api.ts";
 import { textOf } from "./json-value.ts";
-import { NO_LIST } from "./record-lister.ts";
+import { NO_LIST, objectsIn } from "./record-lister.ts";
 import { addressOf } from "./record-reader.ts";
-
-const PLURALS: Readonly<Record<string, string>> = { contact: "contacts", company: "companies" };
 
 export const hubspotChecker: CrmChecker = {
   actions: ["creation", "deletion"],
@@ -29,11 +28,12 @@ export const hubspotChecker: CrmChecker = {
     // Properties with sensitive data are listed apart, and only to those who may read them.
     for (const dataSensitivity of ["non_sensitive", "sensitive", "highly_sensitive"]) {
       const url = `${propertiesAddress(api, object)}?dataSensitivity=${dataSensitivity}`;
-      const result = await api.get(url, hubspotHeaders(api));
-      if (all.size === 0 && result.kind !== "found") return result;
-      const { results } = result.kind === "found" ? result.body : {};
-      if (!Array.isArray(results)) break;
-      for (const { name, type } of objectsIn(results)) all.set(textOf(name), textOf(type));
+      const properties = objectsIn(await api.get(url, hubspotHeaders(api)), "results");
+      if (!Array.isArray(properties)) {
+        if (all.size === 0) return properties;
+        break;
+      }
+      for (const { name, type } of properties) all.set(textOf(name), textOf(type));
       if (wanted.every((name) => all.has(name))) break;
     }
     return all.size === 0 ? NO_LIST : all;
@@ -52,11 +52,9 @@ export const hubspotChecker: CrmChecker = {
     const { appId } = await tokenInfo(api);
     const path = `/app-webhooks/${HUBSPOT_VERSION}`;
     const url = addressOf(api.setting("HUBSPOT_API_URL"), path, textOf(appId), "subscriptions");
-    const result = await api.get(url, hubspotHeaders(api));
-    if (result.kind !== "found") return result;
-    const { results } = result.body;
-    if (!Array.isArray(results)) return NO_LIST;
-    const active = objectsIn(results).filter((one) => one["active"] !== false);
+    const subscriptions = objectsIn(await api.get(url, hubspotHeaders(api)), "results");
+    if (!Array.isArray(subscriptions)) return subscriptions;
+    const active = subscriptions.filter((one) => one["active"] !== false);
     return new Set(
       active.map(({ eventType, objectTypeId, propertyName }) => {
         const typeId = textOf(objectTypeId);

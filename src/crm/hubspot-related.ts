@@ -8,8 +8,8 @@ import {
   schemaOf,
   withEmpty,
 } from "./hubspot-api.ts";
-import { isObject, textOf } from "./json-value.ts";
-import { NO_LIST, toPage } from "./record-lister.ts";
+import { textOf, valueAt } from "./json-value.ts";
+import { NO_LIST, toPage, withRecords } from "./record-lister.ts";
 import type { RelatedApi, RelationReader } from "./relation-reader.ts";
 
 /** The most that HubSpot takes in one batch. */
@@ -35,11 +35,7 @@ export const hubspotRelations: RelationReader = {
     const page = toPage(batch, "id", ({ results: list }) => {
       return { list, next: undefined };
     });
-    if (page.kind !== "page") return page;
-    const records = page.records.map(({ id, record }) => {
-      return { id, record: withEmpty(record, properties, known) };
-    });
-    return { ...page, records };
+    return withRecords(page, (record) => withEmpty(record, properties, known));
   },
   async associated(api, object, ids, other) {
     const found = new Map<string, unknown[]>(ids.map((id) => [id, []]));
@@ -62,8 +58,7 @@ export const hubspotRelations: RelationReader = {
   },
 };
 
-const at = (value: unknown, ...path: readonly string[]): unknown =>
-  path.reduce((inner, name) => (isObject(inner) ? inner[name] : undefined), value);
+const at = (value: unknown, ...path: readonly string[]): unknown => valueAt(value, path);
 
 /** The ids: the primary one first, then the oldest, since they grow. */
 function inOrder(associations: readonly unknown[]): string[] {

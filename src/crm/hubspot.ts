@@ -16,6 +16,7 @@ import {
 } from "./hubspot-api.ts";
 import { hubspotPuller } from "./hubspot-changes.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
+import { withRecords } from "./record-lister.ts";
 import { toFetchedRecord, type NotFound } from "./record-reader.ts";
 import { eventsOfEach, jsonOf, listOf, required, WebhookBodyError } from "./webhook-body.ts";
 
@@ -111,12 +112,7 @@ export const hubspot: CrmConnector = {
             ...(after !== undefined && { after }),
           });
           const result = await api.get(`${address}?${query.toString()}`, hubspotHeaders(api));
-          const page = pageOf(result);
-          if (page.kind !== "page") return page;
-          const records = page.records.map(({ id, record }) => {
-            return { id, record: withEmpty(record, names, known) };
-          });
-          return { ...page, records };
+          return withRecords(pageOf(result), (record) => withEmpty(record, names, known));
         },
       };
     },

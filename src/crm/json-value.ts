@@ -6,6 +6,13 @@ export type Json = Readonly<Record<string, unknown>>;
 export const isObject = (value: unknown): value is Json =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
+/** What a value, which may be anything, has at a path of names. */
+export const valueAt = (value: unknown, path: readonly string[]): unknown =>
+  path.reduce(
+    (inner, name) => (isObject(inner) && Object.hasOwn(inner, name) ? inner[name] : undefined),
+    value,
+  );
+
 /**
  * Parses what a CRM sends. A text that it has cut in the middle of a character gets U+FFFD there: no
  * other try would bring the half.

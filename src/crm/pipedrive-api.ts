@@ -3,7 +3,13 @@
  * webhooks: they get the webhooks' form, which mappings expect.
  */
 import { isObject, textOf, type Json } from "./json-value.ts";
-import { pluralOf, toPage, type NotListed, type RecordLister } from "./record-lister.ts";
+import {
+  pluralOf,
+  toPage,
+  withRecords,
+  type NotListed,
+  type RecordLister,
+} from "./record-lister.ts";
 import {
   addressOf,
   notAboutRecord,
@@ -28,19 +34,18 @@ export const pipedriveReader: RecordReader = {
     }
     const url = addressOf(api.setting("PIPEDRIVE_API_URL"), "/api/v2", pluralOf(object), recordId);
     const result = await api.get(url, headersOf(api));
-    const data = result.kind === "found" ? result.body["data"] : undefined;
-    const answer =
-      result.kind === "found" ? { ...result, body: isObject(data) ? data : {} } : result;
-    const fetched = toFetchedRecord(answer, {
+    const fetched = toFetchedRecord(result, {
       recordId,
+      at: ["data"],
       id: "id",
       modifiedAt: "update_time",
+      isDeleted: (record) => record["is_deleted"] === true,
       isAboutRecord: ({ body }) =>
         isObject(body) && body["success"] === false && /\bnot found\b/i.test(textOf(body["error"])),
     });
-    if (fetched.kind !== "found") return fetched;
-    if (fetched.record["is_deleted"] === true) return { kind: "missing" };
-    return { ...fetched, record: asSent(fetched.record, types) };
+    return fetched.kind === "found"
+      ? { ...fetched, record: asSent(fetched.record, types) }
+      : fetched;
   },
 };
 
@@ -54,12 +59,7 @@ export const pipedriveLister: RecordLister = {
       kind: "listing",
       async page(cursor) {
         const page = await list(api, pluralOf(object), "id", cursor, { sort_by: "id" });
-        if (page.kind !== "page") return page;
-        const records = page.records.map(({ id, record }) => ({
-          id,
-          record: asSent(record, types),
-        }));
-        return { ...page, records };
+        return withRecords(page, (record) => asSent(record, types));
       },
     };
   },

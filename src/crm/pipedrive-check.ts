@@ -1,8 +1,8 @@
 /** How Pipedrive describes itself: the fields of an object (API v2), and its webhooks (API v1, the only one). */
-import { objectsIn, type CrmChecker } from "./crm-check.ts";
+import type { CrmChecker } from "./crm-check.ts";
 import { textOf } from "./json-value.ts";
 import { CUSTOM_FIELD, headersOf, list, typesOf } from "./pipedrive-api.ts";
-import { NO_LIST, pluralOf } from "./record-lister.ts";
+import { objectsIn, pluralOf } from "./record-lister.ts";
 import { addressOf } from "./record-reader.ts";
 
 export const pipedriveChecker: CrmChecker = {
@@ -25,11 +25,9 @@ export const pipedriveChecker: CrmChecker = {
 
   async sent(api) {
     const url = addressOf(api.setting("PIPEDRIVE_API_URL"), "/v1/webhooks");
-    const result = await api.get(url, headersOf(api));
-    if (result.kind !== "found") return result;
-    const { data } = result.body;
-    if (!Array.isArray(data)) return NO_LIST;
-    const ours = objectsIn(data).filter(({ is_active: active, subscription_url: to, version }) => {
+    const webhooks = objectsIn(await api.get(url, headersOf(api)), "data");
+    if (!Array.isArray(webhooks)) return webhooks;
+    const ours = webhooks.filter(({ is_active: active, subscription_url: to, version }) => {
       const isTwo = textOf(version).startsWith("2");
       return isTwo && Number(active) === 1 && textOf(to).includes("/webhooks/pipedrive");
     });

@@ -1,6 +1,6 @@
 /** Related records of Pipedrive: by their ids, or those of one person, organisation or deal. */
 import { asSent, list, typesOf } from "./pipedrive-api.ts";
-import { pluralOf } from "./record-lister.ts";
+import { pluralOf, withRecords } from "./record-lister.ts";
 import type { RelationReader } from "./relation-reader.ts";
 
 /** The fields by which its lists can be filtered, one value at a time. */
@@ -24,7 +24,7 @@ export const pipedriveRelations: RelationReader = {
     if (page.kind !== "page") return page;
     const isLast = field === "id" || index + 1 >= values.length;
     const after = isLast ? undefined : `${index + 1}`;
-    const records = page.records.map(({ id, record }) => ({ id, record: asSent(record, types) }));
-    return { ...page, records, next: page.next === undefined ? after : `${place}:${page.next}` };
+    const next = page.next === undefined ? after : `${place}:${page.next}`;
+    return withRecords({ ...page, next }, (record) => asSent(record, types));
   },
 };

@@ -90,6 +90,22 @@ export function toPage(
   };
 }
 
+/** A page with another form of each record. */
+export const withRecords = <Page extends ListedPage>(
+  page: Page | NotListed,
+  change: (record: Json) => Json,
+): Page | NotListed =>
+  page.kind === "page"
+    ? { ...page, records: page.records.map(({ id, record }) => ({ id, record: change(record) })) }
+    : page;
+
+/** The objects of a list in an answer. */
+export function objectsIn(result: ApiResult, name: string): Json[] | NotListed {
+  if (result.kind !== "found") return result;
+  const list = result.body[name];
+  return Array.isArray(list) ? (list as unknown[]).filter(isObject) : NO_LIST;
+}
+
 export const NO_LIST: NotListed = {
   kind: "not_a_list",
   reason: "the answer is not a list of records as this CRM sends it",

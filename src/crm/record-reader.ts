@@ -1,5 +1,5 @@
 /** Reads one record from a CRM's API, for events that come without their record. */
-import { isObject, textOf, timeOf } from "./json-value.ts";
+import { isObject, textOf, timeOf, valueAt, type Json } from "./json-value.ts";
 
 export interface RecordReader {
   /** Variables without which no record can be read. */
@@ -47,6 +47,9 @@ export interface NotFound {
   readonly body: unknown;
 }
 
+/** The CRM has no such object. */
+export const UNKNOWN_OBJECT: NotFound = { kind: "not_found", status: 404, body: undefined };
+
 export type FetchedRecord =
   | {
       readonly kind: "found";
@@ -70,6 +73,8 @@ export type NotRead =
 export interface AnswerRules {
   /** The id that was asked for. */
   readonly recordId: string;
+  /** Where the answer has the record; by default it is the answer. */
+  readonly at?: readonly string[];
   /** Name of the field that holds the record's id. */
   readonly id: string;
   /** Whether an id in an answer is the one that was asked for; by default if they are equal. */
@@ -78,6 +83,8 @@ export interface AnswerRules {
   readonly otherId?: "missing";
   /** Name of the field that holds the time of the record's last change. */
   readonly modifiedAt?: string;
+  /** Whether the record says of itself that it is deleted. */
+  readonly isDeleted?: (record: Json) => boolean;
   /** Whether a 404 is the CRM's own answer about a record that it does not have. */
   readonly isAboutRecord?: (answer: NotFound) => boolean;
 }
@@ -85,20 +92,23 @@ export interface AnswerRules {
 /** A record counts as found only if the answer has its id: anything may answer in the CRM's place. */
 export function toFetchedRecord(
   result: ApiResult,
-  { recordId, id, isSame, otherId, modifiedAt, isAboutRecord }: AnswerRules,
+  { recordId, at = [], id, isSame, otherId, modifiedAt, isDeleted, isAboutRecord }: AnswerRules,
 ): FetchedRecord {
   if (result.kind === "not_found") {
     return isAboutRecord?.(result) === true ? { kind: "missing" } : notAboutRecord(result);
   }
   if (result.kind !== "found") return result;
-  const answered = textOf(result.body[id]);
-  if (answered === "") return { kind: "unavailable", reason: "an answer without the record's id" };
+  const record = valueAt(result.body, at);
+  const answered = isObject(record) ? textOf(record[id]) : "";
+  if (!isObject(record) || answered === "")
+    return { kind: "unavailable", reason: "an answer without the record's id" };
   if (!(isSame?.(answered, recordId) ?? answered === recordId)) {
     if (otherId !== undefined) return { kind: otherId };
     return { kind: "unavailable", reason: "an answer about another record" };
   }
-  const time = modifiedAt === undefined ? undefined : timeOf(result.body[modifiedAt]);
-  return { kind: "found", record: result.body, modifiedAt: time };
+  if (isDeleted?.(record) === true) return { kind: "missing" };
+  const time = modifiedAt === undefined ? undefined : timeOf(record[modifiedAt]);
+  return { kind: "found", record, modifiedAt: time };
 }
 
 export const notAboutRecord = ({ status, code }: NotFound): NotRead => ({

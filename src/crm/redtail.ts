@@ -4,40 +4,29 @@ import type { CrmSource } from "./connector.ts";
 import { isObject, textOf, timeOf } from "./json-value.ts";
 import { pageNumberOf, toNumberedPage } from "./numbered-pages.ts";
 import { NO_LIST, type ListedPage, type NotListed } from "./record-lister.ts";
-import {
-  addressOf,
-  toFetchedRecord,
-  type FetchedRecord,
-  type NotFound,
-  type RecordApi,
-} from "./record-reader.ts";
+import { addressOf, toFetchedRecord, UNKNOWN_OBJECT, type RecordApi } from "./record-reader.ts";
 
 const NEEDS = ["REDTAIL_API_URL", "REDTAIL_API_KEY", "REDTAIL_USER_KEY"];
 
 /** The only object. */
 const CONTACT = "contact";
 
-const UNKNOWN: NotFound = { kind: "not_found", status: 404, body: undefined };
-
 export const redtail: CrmSource = {
   name: "redtail",
 
   reader: {
     needs: NEEDS,
-    async fetchRecord(api, _object, recordId): Promise<FetchedRecord> {
+    async fetchRecord(api, _object, recordId) {
       const result = await api.get(addressFor(api, "contacts", recordId), headersOf(api));
-      const contact = result.kind === "found" ? result.body["contact"] : undefined;
-      const answer =
-        result.kind === "found" ? { ...result, body: isObject(contact) ? contact : {} } : result;
-      const fetched = toFetchedRecord(answer, {
+      return toFetchedRecord(result, {
         recordId,
+        at: ["contact"],
         id: "id",
         modifiedAt: "updated_at",
+        isDeleted: (contact) => contact["deleted"] === true,
         isAboutRecord: ({ body }) =>
           isObject(body) && /\bnot found\b/i.test(textOf(body["message"])),
       });
-      const isDeleted = fetched.kind === "found" && fetched.record["deleted"] === true;
-      return isDeleted ? { kind: "missing" } : fetched;
     },
   },
 
@@ -46,7 +35,7 @@ export const redtail: CrmSource = {
     // Redtail documents no limit.
     pauseMs: 500,
     open: async (api, object) => {
-      if (object !== CONTACT) return UNKNOWN;
+      if (object !== CONTACT) return UNKNOWN_OBJECT;
       return {
         kind: "listing",
         page: (place) => livingPage(api, place),
@@ -56,7 +45,7 @@ export const redtail: CrmSource = {
 
   puller: {
     open: async (api, object) => {
-      if (object !== CONTACT) return UNKNOWN;
+      if (object !== CONTACT) return UNKNOWN_OBJECT;
       return {
         ...changesByTime((since, place) => changedSince(api, since, place)),
         async ids(place) {

@@ -3,7 +3,7 @@ import { relationsOf, type Relation } from "../sync/mapped.ts";
 import { dynamicsRelations } from "./dynamics-related.ts";
 import { espocrmRelations } from "./espocrm-related.ts";
 import { hubspotRelations } from "./hubspot-related.ts";
-import { isObject, textOf, type Json } from "./json-value.ts";
+import { textOf, valueAt, type Json } from "./json-value.ts";
 import { pipedriveRelations } from "./pipedrive-related.ts";
 import type { ListedRecord, NotListed } from "./record-lister.ts";
 import { isReadable, type NotRead } from "./record-reader.ts";
@@ -164,5 +164,4 @@ const asNotRead = (answer: NotListed, object: string): NotRead => {
 };
 
 /** The value at a path of names, such as `properties.companyid`. */
-const at = (record: unknown, path: string): unknown =>
-  path.split(".").reduce((value, name) => (isObject(value) ? value[name] : undefined), record);
+const at = (record: Json, path: string): unknown => valueAt(record, path.split("."));

@@ -6,9 +6,9 @@ import {
   type TimedPage,
 } from "./change-puller.ts";
 import type { PullSource } from "../mapping/pull/rule.ts";
-import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
+import { isObject, textOf, timeOf, valueAt, type Json } from "./json-value.ts";
 import { NO_LIST, sameOrigin, type NotListed, type RecordLister } from "./record-lister.ts";
-import type { ApiResult, NotFound, RecordApi } from "./record-reader.ts";
+import { UNKNOWN_OBJECT, type ApiResult, type RecordApi } from "./record-reader.ts";
 
 type Texts = Readonly<Record<string, string>>;
 type Paging = PullSource["paging"];
@@ -39,7 +39,7 @@ function pullerOf(source: PullSource): RestPuller {
     puller: {
       async open(api, object) {
         const word = wordOf(object);
-        if (word === undefined) return NO_OBJECT;
+        if (word === undefined) return UNKNOWN_OBJECT;
         return changesByTime((since, next) => ask(api, source, { word, since, next }));
       },
     },
@@ -48,7 +48,7 @@ function pullerOf(source: PullSource): RestPuller {
       pauseMs,
       async open(api, object) {
         const word = wordOf(object);
-        if (word === undefined) return NO_OBJECT;
+        if (word === undefined) return UNKNOWN_OBJECT;
         return {
           kind: "listing",
           async page(next) {
@@ -67,7 +67,6 @@ function pullerOf(source: PullSource): RestPuller {
   };
 }
 
-const NO_OBJECT: NotFound = { kind: "not_found", status: 404, body: undefined };
 const EVER = new Date(0).toISOString();
 
 const variablesOf = ({ headers = {} }: PullSource): string[] => {
@@ -99,7 +98,7 @@ async function ask(
   const result = await api.get(url, Object.fromEntries(headers));
   if (result.kind !== "found") return result;
   // A list that is a whole answer comes as { list }.
-  const list = valueAt(result.body, source.records ?? "list");
+  const list = named(result.body, source.records ?? "list");
   if (!Array.isArray(list)) return NO_LIST;
   const changes: PulledChange[] = [];
   for (const item of list as unknown[]) {
@@ -133,18 +132,12 @@ function addressOf(paging: Paging, first: string, next: string | undefined): str
   return `${first}${first.includes("?") ? "&" : "?"}${added}`;
 }
 
-const valueAt = (value: unknown, path: string): unknown =>
-  path
-    .split(".")
-    .reduce<unknown>(
-      (found, name) => (isObject(found) && Object.hasOwn(found, name) ? found[name] : undefined),
-      value,
-    );
+const named = (value: unknown, path: string): unknown => valueAt(value, path.split("."));
 
 /** Undefined: it has no usable id, or no time. */
 function changeOf(source: PullSource, item: Json): PulledChange | undefined {
-  const id = textOf(valueAt(item, source.id ?? "id"));
-  const at = timeOf(valueAt(item, source.time));
+  const id = textOf(named(item, source.id ?? "id"));
+  const at = timeOf(named(item, source.time));
   if (!/^\P{Cc}{1,255}$/u.test(id)) return undefined;
   if (isDeleted(source, item)) return { id, at };
   return at === undefined ? undefined : { id, record: item, at };
@@ -160,7 +153,7 @@ const NOT_DELETED = /^(?:[\s0:.TZ-]*|false|no|null|none|0000-.*|0001-01-01.*)$/i
 
 function isDeleted({ deleted }: PullSource, item: Json): boolean {
   if (deleted === undefined) return false;
-  const said = valueAt(item, typeof deleted === "string" ? deleted : deleted.from);
+  const said = named(item, typeof deleted === "string" ? deleted : deleted.from);
   const text = typeof said === "boolean" ? String(said) : textOf(said);
   return typeof deleted === "string"
     ? !NOT_DELETED.test(text)
@@ -181,7 +174,7 @@ function nextOf(
   const found =
     paging === "link"
       ? /<([^>]+)>(?=[^,<]*;\s*rel="?next\b)/i.exec(String(headers?.["link"] ?? ""))?.[1]
-      : valueAt(body, token ?? paging.next ?? "");
+      : named(body, token ?? paging.next ?? "");
   if (found === undefined || found === null || found === "" || found === false) return undefined;
   const text = textOf(found);
   if (text === "") return NO_LIST;

@@ -9,13 +9,20 @@ import { ACKNOWLEDGEMENT, isSoap, messageOf, notificationOf } from "./salesforce
 import { changesByTime, type TimedPage } from "./change-puller.ts";
 import type { CrmConnector, Translated, WebhookEvent, WebhookRequest } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
-import { NO_LIST, sameOrigin, toPage, type ListedRecord, type NotListed } from "./record-lister.ts";
+import {
+  NO_LIST,
+  objectsIn,
+  sameOrigin,
+  toPage,
+  type ListedRecord,
+  type NotListed,
+} from "./record-lister.ts";
 import {
   addressOf,
   isReadable,
   toFetchedRecord,
+  type ApiResult,
   type FetchedRecord,
-  type NotRead,
   type RecordApi,
 } from "./record-reader.ts";
 import {
@@ -45,8 +52,6 @@ const NOT_FOUND = "NOT_FOUND";
 
 /** Version of the REST API; Salesforce supports each for years. */
 const API_VERSION = "v62.0";
-
-export const DATA = `/services/data/${API_VERSION}`;
 
 /** Numbers are padded to these lengths, so that they compare as text. */
 const COMMIT_DIGITS = 20;
@@ -94,13 +99,9 @@ export const salesforce: CrmConnector = {
     needs: ["SALESFORCE_URL", "SALESFORCE_CLIENT_ID", "SALESFORCE_CLIENT_SECRET"],
     ownId: wholeId,
     async fetchRecord(api, object, recordId) {
-      const access = await accessTo(api);
-      if (!("headers" in access)) return access;
-      const base = api.setting("SALESFORCE_URL");
-      const url = addressOf(base, `${DATA}/sobjects`, object, recordId);
-      const result = await api.get(url, access.headers);
+      const result = await get(api, addressFor(api, "sobjects", object, recordId));
       if (result.kind === "not_found" && result.code === NOT_FOUND) {
-        return confirmMissing(api, object, access.headers);
+        return confirmMissing(api, object);
       }
       return toFetchedRecord(result, {
         recordId,
@@ -168,45 +169,39 @@ export async function fieldsOf(
   object: string,
   keepMs = 0,
 ): Promise<string[] | NotListed> {
-  const access = await accessTo(api);
-  if (!("headers" in access)) return access;
-  const url = addressOf(api.setting("SALESFORCE_URL"), `${DATA}/sobjects`, object, "describe");
-  const described = await api.get(url, access.headers, keepMs);
-  if (described.kind !== "found") return described;
-  const { fields } = described.body;
-  if (!Array.isArray(fields) || !isReadable(object)) return NO_LIST;
-  return (fields as unknown[])
-    .map((field) => (isObject(field) ? textOf(field["name"]) : ""))
-    .filter((name) => /^\w+$/.test(name));
+  const described = await get(api, addressFor(api, "sobjects", object, "describe"), keepMs);
+  const fields = objectsIn(described, "fields");
+  if (!Array.isArray(fields)) return fields;
+  if (!isReadable(object)) return NO_LIST;
+  return fields.map(({ name }) => textOf(name)).filter((name) => /^\w+$/.test(name));
 }
 
-export const queryAddress = (api: RecordApi, kind: "query" | "queryAll", query: string): string =>
-  `${addressOf(api.setting("SALESFORCE_URL"), `${DATA}/${kind}`)}?q=${encodeURIComponent(query)}`;
+export const addressFor = (api: RecordApi, path: string, ...names: readonly string[]): string =>
+  addressOf(api.setting("SALESFORCE_URL"), `/services/data/${API_VERSION}/${path}`, ...names);
 
-export async function accessTo(
+export const queryAddress = (
   api: RecordApi,
-): Promise<{ headers: Record<string, string> } | NotRead> {
-  const token = await api.token(
-    addressOf(api.setting("SALESFORCE_URL"), "/services/oauth2/token"),
-    {
-      client_id: api.setting("SALESFORCE_CLIENT_ID"),
-      client_secret: api.setting("SALESFORCE_CLIENT_SECRET"),
-    },
-  );
-  return typeof token === "string" ? { headers: { authorization: `Bearer ${token}` } } : token;
+  kind: "query" | "queryAll" | "tooling/query",
+  query: string,
+): string => `${addressFor(api, kind)}?q=${encodeURIComponent(query)}`;
+
+export async function get(api: RecordApi, url: string, keepMs = 0): Promise<ApiResult> {
+  const login = addressOf(api.setting("SALESFORCE_URL"), "/services/oauth2/token");
+  const token = await api.token(login, {
+    client_id: api.setting("SALESFORCE_CLIENT_ID"),
+    client_secret: api.setting("SALESFORCE_CLIENT_SECRET"),
+  });
+  return typeof token === "string"
+    ? api.get(url, { authorization: `Bearer ${token}` }, keepMs)
+    : token;
 }
 
 /**
  * Salesforce gives the same answer for a record and for an object that it does not have: only where it
  * has the object, the record is missing.
  */
-async function confirmMissing(
-  api: RecordApi,
-  object: string,
-  headers: Readonly<Record<string, string>>,
-): Promise<FetchedRecord> {
-  const url = addressOf(api.setting("SALESFORCE_URL"), `${DATA}/sobjects`, object);
-  const result = await api.get(url, headers);
+async function confirmMissing(api: RecordApi, object: string): Promise<FetchedRecord> {
+  const result = await get(api, addressFor(api, "sobjects", object));
   switch (result.kind) {
     case "found":
       return isObject(result.body["objectDescribe"])
@@ -225,9 +220,7 @@ async function confirmMissing(
 }
 
 export async function pageOf(api: RecordApi, url: string) {
-  const access = await accessTo(api);
-  if (!("headers" in access)) return access;
-  const page = toPage(await api.get(url, access.headers), "Id", (body) => {
+  const page = toPage(await get(api, url), "Id", (body) => {
     const { done, nextRecordsUrl, records: list, totalSize: total } = body;
     if (typeof done !== "boolean") return undefined;
     return { list, total, next: done ? undefined : (nextRecordsUrl ?? "") };

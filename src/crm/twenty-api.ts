@@ -18,18 +18,14 @@ export const twentyReader: RecordReader = {
   needs: NEEDS,
   async fetchRecord(api, object, recordId) {
     const result = await api.get(`${addressFor(api, object, recordId)}?depth=0`, headersOf(api));
-    const data = result.kind === "found" ? result.body["data"] : undefined;
-    const record = isObject(data) ? data[object] : undefined;
-    const answer =
-      result.kind === "found" ? { ...result, body: isObject(record) ? record : {} } : result;
-    const fetched = toFetchedRecord(answer, {
+    return toFetchedRecord(result, {
       recordId,
+      at: ["data", object],
       id: "id",
       modifiedAt: "updatedAt",
+      isDeleted: ({ deletedAt }) => timeOf(deletedAt) !== undefined,
       isAboutRecord: ({ body }) => isRecordNotFound(body),
     });
-    const isDeleted = fetched.kind === "found" && timeOf(fetched.record["deletedAt"]) !== undefined;
-    return isDeleted ? { kind: "missing" } : fetched;
   },
 };
 
@@ -122,12 +118,12 @@ async function selectionOf(
 /** The most that Twenty gives at once; older versions give less. */
 const RECORDS_A_PAGE = 200;
 
-const pluralName = (object: string): string => PLURALS[object] ?? pluralOf(object);
+export const pluralName = (object: string): string => PLURALS[object] ?? pluralOf(object);
 
 const addressFor = (api: RecordApi, object: string, ...id: readonly string[]): string =>
   addressOf(api.setting("TWENTY_API_URL"), "/rest", pluralName(object), ...id);
 
-const headersOf = (api: RecordApi) => ({
+export const headersOf = (api: RecordApi) => ({
   authorization: `Bearer ${api.setting("TWENTY_API_KEY")}`,
 });
 
@@ -157,4 +153,4 @@ const pageOf = (result: ApiResult, object: string) =>
     return { list, total, next: hasNextPage ? (endCursor ?? "") : undefined };
   });
 
-export const PLURALS: Readonly<Record<string, string>> = { person: "people" };
+const PLURALS: Readonly<Record<string, string>> = { person: "people" };

@@ -1,9 +1,9 @@
 /** How Twenty describes itself, by its Metadata API: it needs a role that may see data model and webhooks. */
-import { objectsIn, type CheckApi, type CrmChecker } from "./crm-check.ts";
+import type { CheckApi, CrmChecker } from "./crm-check.ts";
 import { isObject, textOf, type Json } from "./json-value.ts";
-import { NO_LIST, pluralOf, toPage } from "./record-lister.ts";
-import { addressOf, type ApiResult } from "./record-reader.ts";
-import { PLURALS } from "./twenty-api.ts";
+import { NO_LIST, toPage } from "./record-lister.ts";
+import { addressOf, UNKNOWN_OBJECT, type ApiResult } from "./record-reader.ts";
+import { headersOf, pluralName } from "./twenty-api.ts";
 
 /** Most pages of objects, 60 each. */
 const MOST_PAGES = 10;
@@ -31,28 +31,27 @@ export const twentyChecker: CrmChecker = {
       if (page.next === undefined) break;
       after = `&starting_after=${page.next}`;
     }
-    return { kind: "not_found", status: 404, body: undefined };
+    return UNKNOWN_OBJECT;
   },
 
-  probe: (api, object) => get(api, `${PLURALS[object] ?? pluralOf(object)}?limit=1&depth=0`),
+  probe: (api, object) => get(api, `${pluralName(object)}?limit=1&depth=0`),
 
   async sent(api) {
     const result = await get(api, "metadata/webhooks?limit=60");
     if (result.kind !== "found") return result;
     const webhooks = listIn(result.body, "webhooks");
     if (!Array.isArray(webhooks)) return NO_LIST;
-    const ours = objectsIn(webhooks).filter((one) =>
-      textOf(one["targetUrl"]).includes("/webhooks/twenty"),
-    );
+    const ours = webhooks
+      .filter(isObject)
+      .filter((one) => textOf(one["targetUrl"]).includes("/webhooks/twenty"));
     return new Set(ours.flatMap((one) => [one["operations"]].flat().map(textOf)));
   },
 };
 
 /** A relation has its id beside the record: `companyId` of `company`. */
 function fieldsIn({ fields }: Json): ReadonlyMap<string, string> {
-  const active = objectsIn(Array.isArray(fields) ? fields : []).filter(
-    ({ isActive }) => isActive !== false,
-  );
+  const all: unknown[] = Array.isArray(fields) ? fields : [];
+  const active = all.filter(isObject).filter(({ isActive }) => isActive !== false);
   const types = active.map(({ name, type }) => [textOf(name), textOf(type)] as const);
   const relations = types.filter(([, type]) => type === "RELATION");
   return new Map([...types, ...relations.map(([name]) => [`${name}Id`, "UUID"] as const)]);
@@ -63,6 +62,4 @@ const listIn = ({ data, list }: Json, name: string): unknown =>
   list ?? (isObject(data) ? data[name] : data);
 
 const get = (api: CheckApi, path: string): Promise<ApiResult> =>
-  api.get(`${addressOf(api.setting("TWENTY_API_URL"), "/rest")}/${path}`, {
-    authorization: `Bearer ${api.setting("TWENTY_API_KEY")}`,
-  });
+  api.get(`${addressOf(api.setting("TWENTY_API_URL"), "/rest")}/${path}`, headersOf(api));

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { isOneOf, isSignedBy } from "../ops/secrets.ts";
 import type { Verify } from "../mapping/webhooks/verify-rule.ts";
 import { basicOf, bearerOf } from "./authorization.ts";
-import { isObject, parseFromCrm, textOf } from "./json-value.ts";
+import { parseFromCrm, textOf, valueAt } from "./json-value.ts";
 import type { RequestToVerify, Verification } from "./connector.ts";
 
 type Signature = Extract<Verify, { readonly by: "hmac" }>;
@@ -41,7 +41,7 @@ export function verifyJson(
         : no(`the parameter ${verify.parameter} of the address is missing or wrong`);
     case "body":
       if (request.body === undefined) return { ok: true, needsBody: true };
-      return isOneOf(textOf(valueAt(request.body, verify.field)) || undefined, secrets)
+      return isOneOf(textIn(request.body, verify.field), secrets)
         ? { ok: true }
         : no(`the field ${verify.field.join(".")} of the body is missing or wrong`);
     case "hmac":
@@ -49,11 +49,10 @@ export function verifyJson(
   }
 }
 
-/** What a body, which may be anything, has at a path. */
-function valueAt(body: Buffer, path: readonly string[]): unknown {
+/** The text that a body, which may be anything, has at a path. */
+function textIn(body: Buffer, path: readonly string[]): string | undefined {
   try {
-    const whole = parseFromCrm(body.toString("utf8"));
-    return path.reduce((value, key) => (isObject(value) ? value[key] : undefined), whole);
+    return textOf(valueAt(parseFromCrm(body.toString("utf8")), path)) || undefined;
   } catch {
     return undefined;
   }

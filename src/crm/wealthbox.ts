@@ -4,14 +4,12 @@ import type { CrmSource } from "./connector.ts";
 import { timeOf } from "./json-value.ts";
 import { pageNumberOf, toNumberedPage } from "./numbered-pages.ts";
 import { NO_LIST, type ListedPage, type NotListed } from "./record-lister.ts";
-import { addressOf, toFetchedRecord, type NotFound, type RecordApi } from "./record-reader.ts";
+import { addressOf, toFetchedRecord, UNKNOWN_OBJECT, type RecordApi } from "./record-reader.ts";
 
 const NEEDS = ["WEALTHBOX_API_URL", "WEALTHBOX_API_TOKEN"];
 
 /** The only object. */
 const CONTACT = "contact";
-
-const UNKNOWN: NotFound = { kind: "not_found", status: 404, body: undefined };
 
 /** Begins the place of a page of deletions. */
 const DELETED = "deleted:";
@@ -33,7 +31,9 @@ export const wealthbox: CrmSource = {
     // Wealthbox allows 300 requests in five minutes.
     pauseMs: 1500,
     open: async (api, object) =>
-      object === CONTACT ? { kind: "listing", page: (place) => listPage(api, {}, place) } : UNKNOWN,
+      object === CONTACT
+        ? { kind: "listing", page: (place) => listPage(api, {}, place) }
+        : UNKNOWN_OBJECT,
   },
 
   puller: {
@@ -44,7 +44,7 @@ export const wealthbox: CrmSource = {
               ? deletedSince(api, since, next.slice(DELETED.length) || undefined)
               : changedSince(api, since, next),
           )
-        : UNKNOWN,
+        : UNKNOWN_OBJECT,
   },
 };
 

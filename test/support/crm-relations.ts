@@ -99,12 +99,15 @@ export const RELATED: Readonly<Record<string, AnswerRelated>> = {
     const all = records.get(/^\/api\/v1\/(\w+)$/.exec(path)?.[1] ?? "");
     if (all === undefined || query.get("where[0][type]") !== "in") return undefined;
     const wanted = new Set(query.getAll("where[0][value][]"));
-    const found = all.filter((one) =>
-      wanted.has(String(one[query.get("where[0][attribute]") ?? ""])),
+    const after = query.get("where[1][type]") === "greaterThan" ? query.get("where[1][value]") : "";
+    const found = all.filter(
+      (one) =>
+        wanted.has(String(one[query.get("where[0][attribute]") ?? ""])) &&
+        String(one["id"]) > (after ?? ""),
     );
-    const offset = Number(query.get("offset"));
     const size = Math.min(pageSize, Number(query.get("maxSize")));
-    return ok({ total: found.length, list: found.slice(offset, offset + size) });
+    const list = found.toSorted((a, b) => (String(a["id"]) < String(b["id"]) ? -1 : 1));
+    return ok({ total: found.length, list: list.slice(0, size) });
   },
 
   /** A value that is no UUID is an error; what is in the bin is left out. */
