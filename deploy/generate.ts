@@ -5,10 +5,10 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { buildDashboard } from "./grafana/dashboard.ts";
-import { mappingJsonSchema } from "../src/mapping/mapping-file.ts";
 import { casesJsonSchema } from "../src/preview/mapping-cases.ts";
 import { fieldsReference } from "./fields-reference.ts";
 import { logEventsReference } from "./log-events-reference.ts";
+import { mappingJsonSchema } from "./mapping-schema.ts";
 import { metricsReference } from "./metrics-reference.ts";
 import { prometheusRule } from "./prometheus-rule.ts";
 import { aclRules } from "./redis-acl.ts";

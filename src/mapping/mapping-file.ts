@@ -1,7 +1,6 @@
-/** The structure of a mapping file: the zod schema, and the JSON Schema for editors. */
+/** The structure of a mapping file; editors get it as mappings/mapping.schema.json. */
 import { z } from "zod";
 import type { Relation } from "../sync/mapped.ts";
-import { summaryOf } from "./describe-field.ts";
 import { FIELD_NAMES, FORMS } from "./fields.ts";
 import { pullRules } from "./pull/rule.ts";
 import { webhookRules } from "./webhooks/rule.ts";
@@ -130,11 +129,7 @@ const objectRule = z.strictObject({
       "Related records that crmsync reads together with this one, each under the name that it gets in the record.",
     ),
   fields: z
-    .strictObject(
-      Object.fromEntries(
-        FIELD_NAMES.map((name) => [name, field.optional().describe(summaryOf(name))]),
-      ),
-    )
+    .strictObject(Object.fromEntries(FIELD_NAMES.map((name) => [name, field.optional()])))
     .describe(
       "The service's fields. `type` decides whether the record is a person or a kind of company.",
     ),
@@ -200,12 +195,3 @@ export function relationsOfFile({ objects }: MappingFile): Relation[] {
 /** A field's rule, written in full. */
 export const ruleOfField = (rule: string | FieldRule): FieldRule =>
   typeof rule === "string" ? { from: rule } : rule;
-
-/** The content of mappings/mapping.schema.json. */
-export function mappingJsonSchema(): Record<string, unknown> {
-  return {
-    ...z.toJSONSchema(mappingFile, { io: "input" }),
-    title: "crmsync mapping",
-    description: "How a CRM's records become the compliance service's persons and companies.",
-  };
-}

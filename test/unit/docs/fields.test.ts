@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { describeField, summaryOf } from "../../../deploy/describe-field.ts";
 import { fieldsReference } from "../../../deploy/fields-reference.ts";
-import { describeField, summaryOf } from "../../../src/mapping/describe-field.ts";
+import { mappingJsonSchema } from "../../../deploy/mapping-schema.ts";
 import { FIELD_NAMES } from "../../../src/mapping/fields.ts";
-import { mappingJsonSchema } from "../../../src/mapping/mapping-file.ts";
 import { FIELDS_OF } from "../../../src/service-spec/business-relation.ts";
 import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
 import { validatePayload } from "../../../src/sync/validate.ts";

@@ -7,9 +7,9 @@ import {
   type companySchema,
   type personSchema,
 } from "../../../src/service-spec/business-relation.ts";
+import { mappingJsonSchema } from "../../../deploy/mapping-schema.ts";
 import { FIELD_NAMES } from "../../../src/mapping/fields.ts";
 import type { FieldName } from "../../../src/mapping/map-module.ts";
-import { mappingJsonSchema } from "../../../src/mapping/mapping-file.ts";
 import { mappingWarnings } from "../../../src/mapping/mapping-warnings.ts";
 import { MappingError } from "../../../src/mapping/mapping.ts";
 import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";

@@ -1,9 +1,9 @@
 /** What the service demands of each field, and what a mapping makes of its values, in words. */
-import { FIELDS_OF, type Variant } from "../service-spec/business-relation.ts";
-import { CRM_CODE_MAX_LENGTH } from "../service-spec/limits.ts";
-import { DEFAULT_TENANT_LISTS } from "../service-spec/tenant-lists.ts";
-import { problemsOf } from "../event/problem.ts";
-import { REQUIRED_FIELDS, ruleOf, traitsOf, type Form } from "./fields.ts";
+import { FIELDS_OF, type Variant } from "../src/service-spec/business-relation.ts";
+import { CRM_CODE_MAX_LENGTH } from "../src/service-spec/limits.ts";
+import { DEFAULT_TENANT_LISTS } from "../src/service-spec/tenant-lists.ts";
+import { problemsOf } from "../src/event/problem.ts";
+import { REQUIRED_FIELDS, ruleOf, traitsOf, type Form } from "../src/mapping/fields.ts";
 
 export interface FieldDescription {
   readonly name: string;
