@@ -1,8 +1,8 @@
 /** Finds the file of a plan on this machine, and reads a page of it. */
-import { createReadStream, readdirSync, statSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Config } from "../config.ts";
-import { entryIn, planHeader, type PlanEntry } from "./plan-file.ts";
+import { entryIn, linesOf, planHeader, type PlanEntry } from "./plan-file.ts";
 
 /** Most files that are opened for one search: those written nearest to the time of the plan. */
 const MOST_OPENED = 200;
@@ -49,8 +49,6 @@ function filesIn(folder: string, wanted: RegExp, at: number) {
   });
 }
 
-const NEWLINE = 10;
-
 /**
  * Some entries of a plan, without reading the others as JSON.
  * @param entries how many it has.
@@ -62,36 +60,18 @@ export async function planPage(
   from: number,
   count: number,
 ): Promise<PlanEntry[] | undefined> {
+  const found: PlanEntry[] = [];
+  const wanted = Math.max(0, Math.min(count, entries - from));
+  // The first line is the header.
+  let line = -1;
   try {
-    // The first line is the header.
-    const wanted = Math.max(0, Math.min(count, entries - from));
-    if (wanted === 0) return [];
-    const lines = await linesOf(file, from + 1, wanted);
-    return lines.length === wanted ? lines.map(entryIn) : undefined;
+    for await (const text of linesOf(file)) {
+      if (found.length === wanted) break;
+      if (line >= from) found.push(entryIn(text));
+      line += 1;
+    }
   } catch {
     return undefined;
   }
-}
-
-async function linesOf(file: string, first: number, count: number): Promise<string[]> {
-  const parts: Buffer[] = [];
-  let line = 0;
-  for await (const chunk of createReadStream(file, {
-    highWaterMark: 1 << 18,
-  }) as AsyncIterable<Buffer>) {
-    let start = line >= first ? 0 : -1;
-    let end = chunk.length;
-    for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, at + 1)) {
-      line += 1;
-      if (line === first) start = at + 1;
-      if (line === first + count) {
-        end = at;
-        break;
-      }
-    }
-    if (start >= 0) parts.push(chunk.subarray(start, end));
-    if (line >= first + count) break;
-  }
-  const text = Buffer.concat(parts).toString("utf8");
-  return text.split("\n").filter((one) => one !== "");
+  return found.length === wanted ? found : undefined;
 }

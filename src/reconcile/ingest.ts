@@ -5,7 +5,6 @@ import type { Mapping } from "../mapping/mapping.ts";
 import type { Unread } from "../mapping/unread-paths.ts";
 import type { Problem } from "../event/problem.ts";
 import { digestsOf } from "./compare.ts";
-import { inOrder } from "./in-order.ts";
 import {
   planRecord,
   requireNoSource,
@@ -15,9 +14,6 @@ import {
 } from "./plan-record.ts";
 import type { SnapshotEvent } from "./read-events.ts";
 import { listOf, type WorkFile } from "./work-file.ts";
-
-/** Records that are mapped at once: the mapping's thread never waits for this one. */
-const WIDTH = 64;
 
 /** Records in one transaction. */
 const BATCH = 5000;
@@ -72,9 +68,8 @@ export async function ingest(
     });
     batch = [];
   };
-  const planned = inOrder(events, WIDTH, async (event) => {
+  for await (const event of events) {
     objects.add(objectOf(event));
-    // First, so that it names the first record without an id: others are mapped meanwhile.
     if (!event.hasId && !idChecked) {
       idChecked = true;
       await requireOwnCode(event, view, idFrom);
@@ -83,9 +78,7 @@ export async function ingest(
       sourceChecked = true;
       await requireNoSource(event, view);
     }
-    return planRecord(event, view);
-  });
-  for await (const record of planned) {
+    const record = await planRecord(event, view);
     counts.records += 1;
     if (record.kind === "ignored") counts.ignored += 1;
     else if (record.crmCode === undefined) counts.nameless += 1;

@@ -171,7 +171,7 @@ function headerIn(file: string, line: string): PlanHeader {
   throw new UserError(`${file} is not a plan of this version of crmsync reconcile`);
 }
 
-async function* linesOf(file: string): AsyncGenerator<string> {
+export async function* linesOf(file: string): AsyncGenerator<string> {
   const input = createReadStream(file);
   try {
     await once(input, "readable");
