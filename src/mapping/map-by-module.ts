@@ -37,7 +37,8 @@ export async function mapByModule(
   const compiled = known
     .filter((name) => fields[name] !== undefined)
     .map((name) => fieldWithValue(name, fields[name]));
-  const result = await mapFields(compiled, key.data, event, record, options);
+  const none = { watch() {}, absentRead: () => [] };
+  const result = await mapFields(compiled, key.data, { event, record, options, ...none });
   if (result.kind !== "mapped") return result;
   const absent = absentRead?.() ?? [];
   // Which of its fields a module makes of what it has read, only the module knows.

@@ -28,22 +28,25 @@ export interface MapFieldsOptions extends MapOptions {
   readonly lists?: TenantLists;
 }
 
-/**
- * @param fields with `type` first, because it decides which fields exist.
- * @param absentRead of a record that may lack fields
- */
+/** What is mapped. */
+export interface Given {
+  readonly event: EventContext;
+  readonly record: CrmRecord | undefined;
+  readonly options: MapFieldsOptions;
+  readonly watch: Watch;
+  /** Of a record that may lack fields. */
+  readonly absentRead: AbsentRead;
+}
+
+/** @param fields with `type` first, because it decides which fields exist. */
 export async function mapFields(
   fields: readonly CompiledField[],
   crmCode: string,
-  event: EventContext,
-  record: CrmRecord | undefined,
-  options: MapFieldsOptions,
-  watch: Watch = () => {},
-  absentRead: AbsentRead = () => [],
+  given: Given,
 ): Promise<MappingResult> {
+  const { record } = given;
   if (record === undefined) return { kind: "mapped", crmCode, candidate: undefined, warnings: [] };
-  const collected = { candidate: {}, warnings: [], problems: [] };
-  const scope: Scope = { event, record, ...collected, options, watch, absentRead };
+  const scope: Scope = { ...given, record, candidate: {}, warnings: [], problems: [] };
   const { candidate, warnings, problems } = scope;
   const typeField = fields[0]?.name === "type" ? fields[0] : undefined;
   const others = typeField === undefined ? fields : fields.slice(1);
@@ -74,15 +77,11 @@ export const unmappable = (
   warnings: readonly MappingWarning[] = [],
 ): MappingResult => ({ kind: "unmappable", crmCode, problems, warnings });
 
-interface Scope {
-  readonly event: EventContext;
+interface Scope extends Given {
   readonly record: CrmRecord;
   readonly candidate: Record<string, unknown>;
   readonly warnings: MappingWarning[];
   readonly problems: Problem[];
-  readonly options: MapFieldsOptions;
-  readonly watch: Watch;
-  readonly absentRead: AbsentRead;
 }
 
 async function mapField(

@@ -4,12 +4,18 @@ import { cut } from "../service-spec/characters.ts";
 import type { IgnoreReason } from "../sync/mapped.ts";
 import { codeProblem } from "../event/record-id.ts";
 import { kindOf, problemsOf, type Problem } from "../event/problem.ts";
-import { watchAbsent, type AbsentRead } from "./absent-fields.ts";
+import { watchAbsent } from "./absent-fields.ts";
 import { withoutNulls } from "./clean.ts";
 import type { CompiledMapping, CompiledRule } from "./compile-mapping.ts";
 import type { Expression } from "./compile-expression.ts";
 import { failureOf } from "./expression-errors.ts";
-import { mapFields, unmappable, type MapFieldsOptions, type Watch } from "./map-fields.ts";
+import {
+  mapFields,
+  unmappable,
+  type Given,
+  type MapFieldsOptions,
+  type Watch,
+} from "./map-fields.ts";
 import type { CrmRecord, EventContext, MappingResult } from "./mapping.ts";
 import { pointerTo } from "./whens.ts";
 
@@ -28,7 +34,8 @@ export async function mapRecord(
   const absentRead =
     given !== undefined && record !== undefined && mayLack
       ? watchAbsent(given, record, event.partial === true ? mapping.names : [], related)
-      : undefined;
+      : () => [];
+  const scope: Given = { event, record, options, watch, absentRead };
   const [first] = rules;
   if (first === undefined) {
     if (mapping.ignore.has(object)) return { kind: "ignored", reason: "object" };
@@ -41,24 +48,18 @@ export async function mapRecord(
       },
     ]);
   }
-  const chosen = await chooseRule(rules, event, record, watch, absentRead);
+  const chosen = await chooseRule(rules, scope);
   switch (chosen.kind) {
     case "rule":
-      return mapByRule(chosen.rule, event, record, options, watch, absentRead);
+      return mapByRule(chosen.rule, scope);
     case "problem":
       return unmappable(undefined, [chosen.problem]);
     case "none":
       // A deletion does not depend on `when`: the service may have the record from an earlier time,
       // and what is left of the record may match no rule.
       return event.type === "crm.record.deleted"
-        ? mapByRule(first, event, record, options, watch)
-        : ignore(
-            rules,
-            { ...chosen, fingerprint: mapping.whens.get(object) },
-            event,
-            record,
-            watch,
-          );
+        ? mapByRule(first, { ...scope, absentRead: () => [] })
+        : ignore(rules, { ...chosen, fingerprint: mapping.whens.get(object) }, scope);
   }
 }
 
@@ -66,16 +67,13 @@ export async function mapRecord(
 async function ignore(
   rules: readonly CompiledRule[],
   { fingerprint = "", undecided }: Undecided & { readonly fingerprint: string | undefined },
-  event: EventContext,
-  record: CrmRecord | undefined,
-  watch: Watch,
+  scope: Given,
 ): Promise<MappingResult> {
   const rule = rules.find(({ onLeave }) => onLeave === "terminate") ?? rules[0];
   const reason: IgnoreReason = undecided.length === 0 ? "when" : "when_undecided";
   const left = { kind: "ignored", reason, whens: pointerTo(fingerprint, undecided) } as const;
   if (rule === undefined) return left;
-  watch("crmCode");
-  const key = await keyOf(rule.crmCode, event, record);
+  const key = await keyOf(rule.crmCode, scope);
   return typeof key === "string" ? { ...left, crmCode: key, onLeave: rule.onLeave } : left;
 }
 
@@ -91,10 +89,7 @@ interface Undecided {
 
 async function chooseRule(
   rules: readonly CompiledRule[],
-  event: EventContext,
-  record: CrmRecord | undefined,
-  watch: Watch,
-  absentRead: AbsentRead = () => [],
+  { absentRead, event, record, watch }: Given,
 ): Promise<Choice> {
   const undecided: number[] = [];
   const absent: string[] = [];
@@ -125,15 +120,13 @@ async function chooseRule(
 }
 
 /** Also a record that cannot be mapped has an owner, who can correct it. */
-async function mapByRule(
-  rule: CompiledRule,
-  event: EventContext,
-  record: CrmRecord | undefined,
-  options: MapFieldsOptions,
-  watch: Watch,
-  absentRead?: AbsentRead,
-): Promise<MappingResult> {
-  const mapped = await mapFieldsByRule(rule, event, record, options, watch, absentRead);
+async function mapByRule(rule: CompiledRule, scope: Given): Promise<MappingResult> {
+  const { event, record, watch } = scope;
+  const key = await keyOf(rule.crmCode, scope);
+  const mapped =
+    typeof key === "string"
+      ? await mapFields(rule.fields, key, scope)
+      : unmappable(undefined, [key]);
   if (rule.owner === undefined || record === undefined || mapped.kind === "ignored") return mapped;
   watch("owner");
   const owner = ownerOf(await rule.owner.evaluate(record, event).catch(() => undefined));
@@ -150,25 +143,11 @@ function ownerOf(value: unknown): string | undefined {
   return owner === "" || owner.length > OWNER_MAX || !owner.isWellFormed() ? undefined : owner;
 }
 
-async function mapFieldsByRule(
-  rule: CompiledRule,
-  event: EventContext,
-  record: CrmRecord | undefined,
-  options: MapFieldsOptions,
-  watch: Watch,
-  absentRead?: AbsentRead,
-): Promise<MappingResult> {
-  watch("crmCode");
-  const key = await keyOf(rule.crmCode, event, record);
-  if (typeof key !== "string") return unmappable(undefined, [key]);
-  return mapFields(rule.fields, key, event, record, options, watch, absentRead);
-}
-
 async function keyOf(
   expression: Expression,
-  event: EventContext,
-  record: CrmRecord | undefined,
+  { event, record, watch }: Given,
 ): Promise<string | Problem> {
+  watch("crmCode");
   let key: unknown;
   try {
     key = await expression.evaluate(record, event);
