@@ -1,18 +1,13 @@
-/**
- * A time limit that counts only the time in which this process runs. After a SIGSTOP, or when the
- * machine slept, the clock is hours ahead, although no mapping was slow.
- */
-export interface AwakeTimer {
-  /** Counts from 0 again. */
-  restart(): void;
-  stop(): void;
-}
-
 /** How exact a limit is, ms. */
 const TICK_MS = 50;
 
-/** @param late is called each time that the limit is reached. */
-export function startAwakeTimer(late: () => void, limitMs: number): AwakeTimer {
+/**
+ * A time limit that counts only the time in which this process runs. After a SIGSTOP, or when the
+ * machine slept, the clock is hours ahead, although no mapping was slow.
+ * @param late is called each time that the limit is reached.
+ * @returns ends it
+ */
+export function startAwakeTimer(late: () => void, limitMs: number): () => void {
   let awakeMs = 0;
   // However long the process was stopped, only one tick is due when it continues.
   const ticking = setInterval(() => {
@@ -21,10 +16,5 @@ export function startAwakeTimer(late: () => void, limitMs: number): AwakeTimer {
     awakeMs = 0;
     late();
   }, TICK_MS);
-  return {
-    restart() {
-      awakeMs = 0;
-    },
-    stop: () => clearInterval(ticking),
-  };
+  return () => clearInterval(ticking);
 }

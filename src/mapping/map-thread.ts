@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 import { Worker } from "node:worker_threads";
 import type { Problem } from "../event/problem.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
-import { startAwakeTimer, type AwakeTimer } from "./awake-timer.ts";
+import { startAwakeTimer } from "./awake-timer.ts";
 import {
   WATCHED,
   type MapWorkerData,
@@ -72,7 +72,7 @@ export class MapThread {
   readonly #listeners: Listeners;
   #running: Task | undefined;
   #lists: TenantLists | undefined;
-  #watch: AwakeTimer | undefined;
+  #endWatch = (): void => {};
   #ended = false;
 
   private constructor(
@@ -122,7 +122,7 @@ export class MapThread {
 
   run(task: Task): void {
     this.#running = task;
-    this.#watch = this.#watchTime(task);
+    this.#endWatch = this.#watchTime(task);
     const { lists = this.#lists, request } = task;
     const messages = lists === this.#lists ? [request] : [{ kind: "lists", lists }, request];
     this.#lists = lists;
@@ -147,7 +147,7 @@ export class MapThread {
   #free(): Task | undefined {
     const task = this.#running;
     this.#running = undefined;
-    this.#watch?.stop();
+    this.#endWatch();
     return task;
   }
 
@@ -160,7 +160,7 @@ export class MapThread {
   }
 
   /** On a busy machine the clock says little about a record: the time of the processor counts. */
-  #watchTime(task: Task): AwakeTimer {
+  #watchTime(task: Task): () => void {
     let awakeMs = 0;
     let before: Promise<number> | undefined;
     return startAwakeTimer(() => {
@@ -210,7 +210,7 @@ function describeEnd(error: unknown): string {
 
 function loaded(worker: Worker, name: string): Promise<ThreadReady> {
   const { promise, resolve, reject } = Promise.withResolvers<ThreadReady>();
-  const late = startAwakeTimer(
+  const endTimer = startAwakeTimer(
     () => reject(new MappingError(name, ["it takes too long to load"])),
     START_DEADLINE_MS,
   );
@@ -223,7 +223,7 @@ function loaded(worker: Worker, name: string): Promise<ThreadReady> {
   const onExit = () => onEnd(EXITED);
   worker.once("error", onError).once("exit", onExit);
   return promise.finally(() => {
-    late.stop();
+    endTimer();
     worker.off("error", onError).off("exit", onExit);
   });
 }

@@ -39,7 +39,7 @@ export async function translateBody(
   if (typeof listed === "string") return { kind: "bad_body", why: listed };
   const results: TranslatedEvent[] = [];
   const limit = new AbortController();
-  const deadline = startAwakeTimer(() => limit.abort(), BODY_DEADLINE_MS);
+  const endDeadline = startAwakeTimer(() => limit.abort(), BODY_DEADLINE_MS);
   let size = CHUNK;
   let late = 0;
   try {
@@ -59,7 +59,7 @@ export async function translateBody(
       else size = chunk.at;
     }
   } finally {
-    deadline.stop();
+    endDeadline();
   }
   const events = listed.map(({ event, known, more, isKeyOnly }, index) => ({
     translated: known ?? withMore(results[index] ?? NOT_TRANSLATED, more),
