@@ -2,30 +2,16 @@
  * Runs a mapping in threads of its own: one, as long as every record is fast. While a record is slow, the
  * others are mapped in another thread; if it takes too long, its thread is ended.
  */
-import type { TenantLists } from "../service-spec/tenant-lists.ts";
-import { NO_KEEPS, type Keeps } from "../sync/keeps.ts";
-import type { Relation } from "../sync/mapped.ts";
-import { MapThread, type Task } from "./map-thread.ts";
-import {
-  MappingError,
-  type CrmRecord,
-  type EventContext,
-  type FieldSources,
-  type MapOptions,
-  type Mapping,
-  type MappingResult,
-} from "./mapping.ts";
-import type { PullSource } from "./pull/rule.ts";
+import { MapThread, type Task, type ThreadReady } from "./map-thread.ts";
+import { MappingError, type Mapping, type MappingResult } from "./mapping.ts";
 import { translateBody } from "./webhooks/translate-body.ts";
 import type {
-  MappingWebhook,
   ChunkRequest,
   ChunkResult,
   TranslatedBody,
   WebhookAbout,
   WebhookContent,
 } from "./webhooks/webhook.ts";
-import type { WhenRule } from "./whens.ts";
 
 /** Each costs about 20 MB. Two slow records at once still leave one thread for the others. */
 const MAX_THREADS = 3;
@@ -36,16 +22,67 @@ const MAX_THREADS = 3;
  */
 const SPARE_MS = 600_000;
 
-export class IsolatedMapping implements Mapping {
-  readonly name: string;
-  objects: readonly string[] = [];
-  reads: ReadonlySet<string> = new Set();
-  sources: readonly FieldSources[] = [];
-  relations: readonly Relation[] = [];
-  keeps: Keeps = NO_KEEPS;
-  whens: readonly WhenRule[] = [];
-  webhooks: readonly MappingWebhook[] = [];
-  pulls: readonly PullSource[] = [];
+/** A mapping that runs in threads. */
+export interface IsolatedMapping extends Mapping {
+  /** How many threads are ready. */
+  readonly threads: number;
+}
+
+/** @throws MappingError when the file cannot be used. */
+export async function openIsolatedMapping(name: string, file: string): Promise<IsolatedMapping> {
+  const threads = new MapThreads(name, file);
+  const { about, webhooks } = await threads.start();
+  // Goes before the records that wait: a sender waits for its response.
+  const translateChunk = (request: ChunkRequest) =>
+    new Promise<ChunkResult>((resolve, reject) =>
+      threads.runNext({
+        request,
+        done: (message) => message.kind === "chunk" && resolve(message),
+        late: (problem, at) => resolve({ kind: "late", at, problem }),
+        reject,
+      }),
+    );
+  return {
+    name,
+    ...about,
+    webhooks: webhooks.map((webhook) => ({
+      ...webhook,
+      translate: (content) => translate(webhook, content, translateChunk),
+    })),
+    map: (event, record, lists, options = {}) =>
+      new Promise<MappingResult>((resolve, reject) =>
+        threads.run({
+          request: { kind: "map", event, record, options },
+          lists,
+          done: (message) => message.kind === "result" && resolve(message.result),
+          late: (problem) =>
+            resolve({ kind: "unmappable", crmCode: undefined, problems: [problem], warnings: [] }),
+          reject,
+        }),
+      ),
+    close: () => threads.close(),
+    get threads() {
+      return threads.count;
+    },
+  };
+}
+
+async function translate(
+  webhook: WebhookAbout,
+  content: WebhookContent,
+  translateChunk: (request: ChunkRequest) => Promise<ChunkResult>,
+): Promise<TranslatedBody> {
+  try {
+    return await translateBody(webhook, content, translateChunk);
+  } catch (error) {
+    if (!(error instanceof MappingError)) throw error;
+    // Not the error's own message: it is meant for the operator, and names files.
+    return { kind: "unavailable", why: "the mapping file cannot be used now; send it again" };
+  }
+}
+
+class MapThreads {
+  readonly #name: string;
   readonly #file: string;
   /** The mapping file as it was at first: threads that start later map by the same rules. */
   #text: string | undefined;
@@ -57,63 +94,24 @@ export class IsolatedMapping implements Mapping {
   #closed = false;
   #ending: NodeJS.Timeout | undefined;
 
-  private constructor(name: string, file: string) {
-    this.name = name;
+  constructor(name: string, file: string) {
+    this.#name = name;
     this.#file = file;
   }
 
-  /** @throws MappingError when the file cannot be used. */
-  static async open(name: string, file: string): Promise<IsolatedMapping> {
-    const mapping = new IsolatedMapping(name, file);
-    await mapping.#start();
-    return mapping;
-  }
-
-  /** How many threads are ready. */
-  get threads(): number {
+  get count(): number {
     return this.#threads.size;
   }
 
-  async map(
-    event: EventContext,
-    record: CrmRecord | undefined,
-    lists: TenantLists,
-    options: MapOptions = {},
-  ): Promise<MappingResult> {
-    return new Promise<MappingResult>((resolve, reject) => {
-      this.#waiting.push({
-        request: { kind: "map", event, record, options },
-        lists,
-        done: (message) => message.kind === "result" && resolve(message.result),
-        late: (problem) =>
-          resolve({ kind: "unmappable", crmCode: undefined, problems: [problem], warnings: [] }),
-        reject,
-      });
-      this.#next();
-    });
+  run(task: Task): void {
+    this.#waiting.push(task);
+    this.#next();
   }
 
-  async #translate(about: WebhookAbout, content: WebhookContent): Promise<TranslatedBody> {
-    try {
-      return await translateBody(about, content, (chunk) => this.#translateChunk(chunk));
-    } catch (error) {
-      if (!(error instanceof MappingError)) throw error;
-      // Not the error's own message: it is meant for the operator, and names files.
-      return { kind: "unavailable", why: "the mapping file cannot be used now; send it again" };
-    }
-  }
-
-  /** Goes before the records that wait: a sender waits for its response. */
-  #translateChunk(request: ChunkRequest): Promise<ChunkResult> {
-    return new Promise<ChunkResult>((resolve, reject) => {
-      this.#waiting.unshift({
-        request,
-        done: (message) => message.kind === "chunk" && resolve(message),
-        late: (problem, at) => resolve({ kind: "late", at, problem }),
-        reject,
-      });
-      this.#next();
-    });
+  /** Before those that wait. */
+  runNext(task: Task): void {
+    this.#waiting.unshift(task);
+    this.#next();
   }
 
   async close(): Promise<void> {
@@ -124,11 +122,13 @@ export class IsolatedMapping implements Mapping {
     await Promise.all([...this.#threads].map((thread) => thread.close(error)));
   }
 
-  async #start(): Promise<void> {
+  /** @throws MappingError when the file cannot be used. */
+  async start(): Promise<ThreadReady> {
     this.#starting = true;
+    let thread: MapThread;
     try {
       const given = { file: this.#file, text: this.#text };
-      const thread = await MapThread.start(this.name, given, {
+      thread = await MapThread.start(this.#name, given, {
         onIdle: () => this.#next(),
         onSlow: () => this.#makeRoom(),
         onEnd: (ended) => {
@@ -137,35 +137,14 @@ export class IsolatedMapping implements Mapping {
           if (this.#waiting.length > 0) this.#addThreads();
         },
       });
-      if (this.#closed) return await thread.close(new Error("the mapping is closed"));
-      this.#threads.add(thread);
-      const {
-        keeps,
-        objects,
-        reads,
-        pulls,
-        relations,
-        sources = [],
-        text,
-        webhooks,
-        whens,
-      } = thread.ready;
-      this.#text = text;
-      this.keeps = keeps;
-      this.whens = whens;
-      this.objects = objects;
-      this.reads = new Set(reads);
-      this.sources = sources;
-      this.pulls = pulls;
-      this.relations = relations;
-      this.webhooks = webhooks.map((about) => ({
-        ...about,
-        translate: (content) => this.#translate(about, content),
-      }));
     } finally {
       this.#starting = false;
     }
+    this.#text = thread.ready.text;
+    if (this.#closed) await thread.close(new Error("the mapping is closed"));
+    else this.#threads.add(thread);
     this.#next();
+    return thread.ready;
   }
 
   #next(): void {
@@ -194,7 +173,7 @@ export class IsolatedMapping implements Mapping {
 
   #addThreads(): void {
     if (this.#closed || this.#starting || this.#threads.size >= this.#wanted) return;
-    this.#start().catch((error: unknown) => {
+    this.start().catch((error: unknown) => {
       // A module may be broken by now. Threads that have read it before go on with it.
       if (this.#threads.size > 0) return;
       for (const task of this.#waiting.splice(0)) task.reject(error);

@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { businessRelationMapping } from "./business-relation.ts";
-import { IsolatedMapping } from "./isolated-mapping.ts";
+import { openIsolatedMapping } from "./isolated-mapping.ts";
 import { MappingError, type Mapping } from "./mapping.ts";
 import { nearest } from "./nearest.ts";
 
@@ -43,5 +43,5 @@ export function mappingFileOf(name: string): string {
  */
 export async function loadMapping(name: string): Promise<Mapping> {
   if (name === businessRelationMapping.name) return businessRelationMapping;
-  return IsolatedMapping.open(name, mappingFileOf(name));
+  return openIsolatedMapping(name, mappingFileOf(name));
 }

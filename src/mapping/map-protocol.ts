@@ -1,23 +1,19 @@
 /** Messages between the daemon and the thread in which mappings run. */
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
-import type { Keeps } from "../sync/keeps.ts";
-import type { Relation } from "../sync/mapped.ts";
 import { FIELD_NAMES } from "./fields.ts";
 import type {
   CrmRecord,
   EventContext,
-  FieldSources,
   MapOptions,
+  MappingAbout,
   MappingResult,
 } from "./mapping.ts";
-import type { PullSource } from "./pull/rule.ts";
 import {
   WEBHOOK_EXPRESSIONS,
   type ChunkRequest,
   type TranslatedEvent,
   type WebhookAbout,
 } from "./webhooks/webhook.ts";
-import type { WhenRule } from "./whens.ts";
 
 export interface MapWorkerData {
   readonly file: string;
@@ -50,20 +46,14 @@ export interface MapRequest {
   readonly options: MapOptions;
 }
 
-/** What the daemon needs of a mapping outside the thread. */
-export interface MappingAbout {
-  readonly text: string | undefined;
-  readonly objects: readonly string[];
-  readonly reads: readonly string[];
-  readonly sources: readonly FieldSources[] | undefined;
-  readonly relations: readonly Relation[];
-  readonly keeps: Keeps;
-  readonly whens: readonly WhenRule[];
-  readonly pulls: readonly PullSource[];
-}
-
 export type MapWorkerMessage =
-  | (MappingAbout & { readonly kind: "ready"; readonly webhooks: readonly WebhookAbout[] })
+  | {
+      readonly kind: "ready";
+      readonly about: MappingAbout;
+      readonly webhooks: readonly WebhookAbout[];
+      /** What was read of the file; undefined for a module. */
+      readonly text: string | undefined;
+    }
   | { readonly kind: "unusable"; readonly problems: readonly string[] }
   | { readonly kind: "result"; readonly result: MappingResult }
   | { readonly kind: "chunk"; readonly events: readonly TranslatedEvent[] }

@@ -13,13 +13,12 @@ import {
   type MapRequest,
   type MapWorkerData,
   type MapWorkerMessage,
-  type MappingAbout,
   type NewLists,
   type ThreadRequest,
 } from "./map-protocol.ts";
 import type { Watch } from "./map-fields.ts";
 import { mapRecord } from "./map-record.ts";
-import { MappingError, type MappingResult } from "./mapping.ts";
+import { MappingError, type MappingAbout, type MappingResult } from "./mapping.ts";
 import { describeLoadError } from "./module-error.ts";
 import { mappingText, readMappingFile } from "./read-mapping-file.ts";
 import { MODULE, whensIn } from "./read-whens.ts";
@@ -31,7 +30,9 @@ import { translateChunk } from "./webhooks/translate-event.ts";
 
 type Run = (request: MapRequest, lists: TenantLists, watch: Watch) => Promise<MappingResult>;
 
-interface Loaded extends MappingAbout {
+interface Loaded {
+  readonly about: MappingAbout;
+  readonly text: string | undefined;
   readonly run: Run;
   readonly webhooks: ReadonlyMap<string, CompiledWebhook>;
 }
@@ -54,15 +55,9 @@ async function load({ file, text: known }: MapWorkerData): Promise<Loaded> {
     return {
       run: ({ event, record, options }, lists) =>
         mapByModule(mapping, event, record, { ...options, lists }, reads),
+      about: { objects: [], reads: new Set(reads), keeps: keepsOfModule(module, file), whens: [] },
       text: undefined,
-      objects: [],
-      reads,
-      sources: undefined,
-      relations: [],
-      keeps: keepsOfModule(module, file),
-      whens: [],
       webhooks: new Map(),
-      pulls: [],
     };
   }
   const text = known ?? mappingText(file);
@@ -72,15 +67,17 @@ async function load({ file, text: known }: MapWorkerData): Promise<Loaded> {
   return {
     run: ({ event, record, options }, lists, watch) =>
       mapRecord(compiled, event, record, { ...options, lists }, watch),
+    about: {
+      objects,
+      reads: compiled.names,
+      sources: compiled.sources,
+      relations: compiled.relations,
+      keeps: keepsOfFile(parsed),
+      whens: whensIn(parsed, text),
+      pulls: pullSources(parsed.pull, objects),
+    },
     text,
-    objects,
-    reads: [...compiled.names],
-    sources: compiled.sources,
-    relations: compiled.relations,
-    keeps: keepsOfFile(parsed),
-    whens: whensIn(parsed, text),
     webhooks: compileWebhooks(parsed),
-    pulls: pullSources(parsed.pull, objects),
   };
 }
 
@@ -91,7 +88,7 @@ if (parentPort !== null) {
   const numbers = new Map(WATCHED.map((name, index) => [name, index]));
   const watch: Watch = (name) => void Atomics.store(given.watched, 0, numbers.get(name) ?? 0);
   try {
-    const { run, webhooks, ...about } = await load(given);
+    const { about, run, text, webhooks } = await load(given);
     let lists = NO_LISTS;
     const answer = async (request: ThreadRequest): Promise<MapWorkerMessage> => {
       if (request.kind === "map")
@@ -116,7 +113,7 @@ if (parentPort !== null) {
           }),
         );
     });
-    send({ kind: "ready", ...about, webhooks: [...webhooks.values()].map((one) => one.about) });
+    send({ kind: "ready", about, text, webhooks: [...webhooks.values()].map((one) => one.about) });
   } catch (error) {
     const problems = error instanceof MappingError ? error.problems : [describeLoadError(error)];
     send({ kind: "unusable", problems });

@@ -67,9 +67,8 @@ export interface FieldSources {
   readonly sources: readonly (readonly FieldPath[])[];
 }
 
-/** Makes a candidate and its crmCode from a record of the CRM. */
-export interface Mapping {
-  readonly name: string;
+/** What a mapping says of itself. */
+export interface MappingAbout {
   /** Objects of the CRM that the mapping has rules for; empty when it does not know. */
   readonly objects: readonly string[];
   /** Names of the record's fields that it may read; empty when it does not know. */
@@ -82,10 +81,15 @@ export interface Mapping {
   readonly keeps: Keeps;
   /** The `when` of each rule that has one, in the order of the file. */
   readonly whens: readonly WhenRule[];
-  /** Webhooks that any tool may post to, by the section `webhooks` of a mapping file. */
-  readonly webhooks: readonly MappingWebhook[];
   /** REST APIs that are asked for changes, by the section `pull` of a mapping file. */
   readonly pulls?: readonly PullSource[];
+}
+
+/** Makes a candidate and its crmCode from a record of the CRM. */
+export interface Mapping extends MappingAbout {
+  readonly name: string;
+  /** Webhooks that any tool may post to, by the section `webhooks` of a mapping file. */
+  readonly webhooks: readonly MappingWebhook[];
   /** @param lists the tenant's; a value that they do not allow is left out, with a warning. */
   map(
     context: EventContext,

@@ -2,9 +2,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import { IsolatedMapping } from "../../../src/mapping/isolated-mapping.ts";
+import type { IsolatedMapping } from "../../../src/mapping/isolated-mapping.ts";
 import { loadMapping } from "../../../src/mapping/load-mapping.ts";
-import { MappingError, type CrmRecord } from "../../../src/mapping/mapping.ts";
+import { MappingError, type CrmRecord, type Mapping } from "../../../src/mapping/mapping.ts";
 import { spawnNode } from "../../support/process.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
@@ -30,6 +30,8 @@ objects:
   );
   return loadMapping(file);
 }
+
+const threadsOf = (mapping: Mapping): number => (mapping as IsolatedMapping).threads;
 
 const context = {
   type: "crm.record.updated",
@@ -70,7 +72,6 @@ describe("an expression that does not end fails one record only, and blocks noth
 
   test("once a record was slow, the others do not wait for the next one", async () => {
     const mapping = await open(`city: '$match(c, /^(\\w+\\s?)*$/)'`);
-    if (!(mapping instanceof IsolatedMapping)) throw new Error("it runs in no thread");
     const records = [
       { ...GOOD, c: `${"a".repeat(40)}!` },
       ...Array.from({ length: 20 }, () => GOOD),
@@ -85,9 +86,9 @@ describe("an expression that does not end fails one record only, and blocks noth
       );
       return ended;
     };
-    expect(mapping.threads).toBe(1);
+    expect(threadsOf(mapping)).toBe(1);
     expect((await endings()).filter((kind) => kind === "mapped")).toHaveLength(20);
-    await waitFor(() => mapping.threads > 1, { what: "a second thread", deadlineMs: 60_000 });
+    await waitFor(() => threadsOf(mapping) > 1, { what: "a second thread", deadlineMs: 60_000 });
     expect((await endings()).at(-1)).toBe("unmappable");
     await mapping.close();
   });
@@ -168,12 +169,11 @@ test.for([
 
 test("a thread that ends between two records costs none, and is not started for nothing", async () => {
   const mapping = await openModule("setTimeout(() => process.exit(0), 1)");
-  if (!(mapping instanceof IsolatedMapping)) throw new Error("it runs in no thread");
   const map = (a: string) => mapping.map(context, { ...GOOD, a }, DEFAULT_TENANT_LISTS);
   expect(await map("bad")).toMatchObject({ kind: "mapped" });
-  await waitFor(() => mapping.threads === 0, { what: "the thread has ended" });
+  await waitFor(() => threadsOf(mapping) === 0, { what: "the thread has ended" });
   expect(await map("Ada")).toMatchObject({ kind: "mapped" });
-  expect(mapping.threads).toBe(1);
+  expect(threadsOf(mapping)).toBe(1);
   await mapping.close();
 });
 
@@ -182,7 +182,6 @@ test("a spare thread that is busy when the spare threads are ended is ended afte
     "while (!existsSync(record.until)) await setTimeout(10);",
     'import { existsSync } from "node:fs"; import { setTimeout } from "node:timers/promises";',
   );
-  if (!(mapping instanceof IsolatedMapping)) throw new Error("it runs in no thread");
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   const [one, two] = ["one", "two"].map((name) => {
     const until = join(dir, name);
@@ -193,13 +192,13 @@ test("a spare thread that is busy when the spare threads are ended is ended afte
       return mapped;
     };
   });
-  await waitFor(() => mapping.threads === 2, { what: "a second thread" });
+  await waitFor(() => threadsOf(mapping) === 2, { what: "a second thread" });
   vi.runAllTimers();
-  expect(mapping.threads).toBe(2);
+  expect(threadsOf(mapping)).toBe(2);
   expect(await one?.()).toMatchObject({ kind: "mapped" });
-  expect(mapping.threads).toBe(1);
+  expect(threadsOf(mapping)).toBe(1);
   expect(await two?.()).toMatchObject({ kind: "mapped" });
-  expect(mapping.threads).toBe(1);
+  expect(threadsOf(mapping)).toBe(1);
   await mapping.close();
 });
 
