@@ -52,9 +52,8 @@ async function listPages(list: ObjectToList, from: ObjectProgress): Promise<Obje
     const { cursor, restarts } = progress;
     const page = await patiently(list, () => pageOf(list, listing, cursor));
     if (page.kind === "page") {
-      const kept = await file.keepPage(object, page, list.requests());
-      progress = kept.progress;
-      requireProgress(list, kept.isRepeated, progress);
+      progress = await file.keepPage(object, page, list.requests());
+      requireProgress(list, progress);
       list.onPage();
       continue;
     }
@@ -81,12 +80,8 @@ async function pageOf(
   return "kind" in records ? records : { ...page, records };
 }
 
-function requireProgress(
-  { crm, object, file }: ObjectToList,
-  isRepeated: boolean,
-  { idlePages }: ObjectProgress,
-): void {
-  if (!isRepeated && idlePages < MOST_IDLE_PAGES) return;
+function requireProgress({ crm, object, file }: ObjectToList, { idlePages }: ObjectProgress): void {
+  if (idlePages < MOST_IDLE_PAGES) return;
   file.restart(object);
   throw new TryLater(
     `${crm} lists the same page of ${object} again and again. Nothing was sent. The same command lists ${object} from the beginning`,

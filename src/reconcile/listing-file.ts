@@ -19,9 +19,6 @@ CREATE TABLE IF NOT EXISTS records (
   position INTEGER PRIMARY KEY, object TEXT NOT NULL, id TEXT NOT NULL, body TEXT NOT NULL,
   UNIQUE (object, id)
 );
-CREATE TABLE IF NOT EXISTS cursors (
-  object TEXT NOT NULL, hash TEXT NOT NULL, PRIMARY KEY (object, hash)
-) WITHOUT ROWID;
 `;
 
 /** How far the list of one object is. */
@@ -95,7 +92,7 @@ export class ListingFile {
     object: string,
     { records, next, total }: ListedPage,
     requests: number,
-  ): Promise<{ progress: ObjectProgress; isRepeated: boolean }> {
+  ): Promise<ObjectProgress> {
     const rows: Row[] = [];
     for (const { id, record } of records) {
       const body = await this.#sealing.seal(JSON.stringify(record), aboutOf(object, id));
@@ -113,10 +110,9 @@ export class ListingFile {
         idlePages: added === 0 ? before.idlePages + 1 : 0,
         total: before.total ?? total,
       };
-      const isRepeated = next !== undefined && !this.#isNew(object, next);
-      if (!isRepeated) this.#work.note(`object ${object}`, progress);
+      this.#work.note(`object ${object}`, progress);
       this.#work.note("requests", requests);
-      return { progress, isRepeated };
+      return progress;
     });
   }
 
@@ -124,9 +120,7 @@ export class ListingFile {
   restart(object: string): void {
     this.#work.together(() => {
       const { restarts } = this.progress(object);
-      for (const table of ["records", "cursors"]) {
-        this.#work.run(`DELETE FROM ${table} WHERE object = ?`, object);
-      }
+      this.#work.run("DELETE FROM records WHERE object = ?", object);
       this.#work.note(`object ${object}`, { ...NOTHING, restarts: restarts + 1 });
     });
   }
@@ -188,12 +182,6 @@ export class ListingFile {
     if (this.#work.run(sql, object, id, body) > 0) return true;
     this.#work.run("UPDATE records SET body = ? WHERE object = ? AND id = ?", body, object, id);
     return false;
-  }
-
-  #isNew(object: string, cursor: string): boolean {
-    const hash = createHash("sha256").update(cursor).digest("base64url");
-    const sql = "INSERT INTO cursors (object, hash) VALUES (?, ?) ON CONFLICT DO NOTHING";
-    return this.#work.run(sql, object, hash) > 0;
   }
 }
 
