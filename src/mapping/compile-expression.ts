@@ -61,7 +61,6 @@ export function checkedExpression(
     names: parts.names,
     joins: parts.operators.has("&") && !parts.chooses,
     paths,
-    variables: parts.variables,
     evaluate: async (input: unknown, bindings: Readonly<Record<string, unknown>>) =>
       plain(await whileAwake(async () => compiled.evaluate(input, bindings) as unknown)),
   };

@@ -8,10 +8,7 @@ import { verifyOf } from "./verify-rule.ts";
 import type { WebhookAbout } from "./webhook.ts";
 
 /** An expression that is evaluated on one event of a body. */
-export type WebhookExpression = Pick<
-  ReturnType<typeof checkedExpression>,
-  "text" | "variables" | "evaluate"
->;
+export type WebhookExpression = Pick<ReturnType<typeof checkedExpression>, "text" | "evaluate">;
 
 /**
  * @param options.key the expression makes an id: it fails if a part of it is missing.
@@ -57,23 +54,19 @@ function compileWebhook(name: string, rule: WebhookRule, onlyObject: string): Co
     text === undefined ? undefined : compileWebhookExpression(text, options);
   const object = typeof rule.object === "object" ? rule.object : { from: rule.object };
   const time = typeof rule.time === "object" ? rule.time : { from: rule.time, zone: undefined };
-  const compiled = {
+  const events = rule.events?.split(".") ?? [];
+  const { fetch, format, whole = false } = rule;
+  const verify = verifyOf(name, rule.verify);
+  return {
+    about: { name, verify, events, fetch, whole, format },
     operation: compileOperation(rule.operation),
     object: compile(object.from) ?? object.value ?? onlyObject,
     recordId: compileWebhookExpression(rule.recordId ?? "id", { key: true }),
     time: compile(time.from),
+    zone: time.zone,
     eventId: compile(rule.eventId, { key: true }),
     record: compile(rule.record),
   };
-  const { operation, ...others } = compiled;
-  const usesBody = [operation.from, ...Object.values(others)].some(
-    (one) => typeof one === "object" && one.variables.has("body"),
-  );
-  const events = rule.events?.split(".") ?? [];
-  const { fetch, format, whole = false } = rule;
-  const verify = verifyOf(name, rule.verify);
-  const about = { name, verify, events, fetch, whole, format, usesBody };
-  return { about, zone: time.zone, ...compiled };
 }
 
 function compileOperation(given: WebhookRule["operation"]): CompiledWebhook["operation"] {

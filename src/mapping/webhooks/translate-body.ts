@@ -93,7 +93,7 @@ interface Listed extends ListedEvent {
 
 /** The events of a body, or what is wrong with it. A body that is a list may list lists. */
 function eventsOf(body: unknown, about: WebhookAbout): readonly Listed[] | string {
-  const { events: path, name, usesBody } = about;
+  const { events: path, name } = about;
   const listed: Listed[] = [];
   const isList = Array.isArray(body);
   for (const one of isList ? (body as unknown[]) : [body]) {
@@ -107,7 +107,7 @@ function eventsOf(body: unknown, about: WebhookAbout): readonly Listed[] | strin
     }
     const events: readonly unknown[] = Array.isArray(found) ? found : [found];
     // The list itself is left out: it would be copied to the thread with every chunk.
-    const around = usesBody ? without(one, path) : undefined;
+    const around = without(one, path);
     if (listed.length + events.length > MAX_EVENTS) {
       return `the body has more than ${MAX_EVENTS} events: post fewer at once, or use crmsync push for imports`;
     }

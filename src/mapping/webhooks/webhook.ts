@@ -15,8 +15,6 @@ export interface WebhookAbout {
   readonly whole: boolean;
   /** Whose envelopes the events are. */
   readonly format: "debezium" | undefined;
-  /** Whether an expression reads `$body`. */
-  readonly usesBody: boolean;
 }
 
 /** The content of a verified request. */
@@ -67,7 +65,7 @@ export type TranslatedEvent =
 
 export interface ListedEvent {
   readonly event: unknown;
-  /** What lists the event, without the list; undefined if no expression reads it. */
+  /** What lists the event, without the list. */
   readonly body: unknown;
 }
 
