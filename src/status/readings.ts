@@ -4,167 +4,20 @@ import { mibLeft } from "../ops/data-dir.ts";
 import { within } from "../ops/deadline.ts";
 import { isRedisDirGone } from "../ops/embedded-redis.ts";
 import { nowReading, reading, readTogether, type Reading } from "../ops/redis-reading.ts";
-import type { QuotaState } from "../quota/quota.ts";
-import type { Approval } from "../state/approvals.ts";
-import type { BulkPause } from "../state/bulk-pause.ts";
-import type { ExpiringLetters } from "../state/dead-letter-expiry.ts";
-import type { Denial } from "../state/denial.ts";
 import { runningAt, type RunningProcess } from "../state/heartbeats.ts";
-import type { WarmUp } from "../state/ledger.ts";
-import type { OutageView } from "../state/outage.ts";
-import type { Slice } from "../state/outcomes.ts";
-import type { DeliveryFailure } from "../state/message-queue.ts";
-import { clockStepReading, type ClockStep } from "../state/redis-clock.ts";
-import { healthReading, mayBeClosed, type RedisHealth } from "../state/redis-health.ts";
-import {
-  folderAt,
-  type FolderView,
-  type ReconcileRun,
-  type RunSource,
-} from "../state/reconcile-runs.ts";
-import type { CrmChecksByName } from "../state/crm-checks.ts";
-import type { PullStates } from "../state/pulls.ts";
-import type { NotedComparison } from "../state/comparisons.ts";
-import type { FetchFailure } from "../state/thin-events.ts";
-import type { FeedingPlan, Reconciliation } from "../state/reconciliations.ts";
-import type { Resealed } from "../state/reseal.ts";
+import { clockStepReading } from "../state/redis-clock.ts";
+import { healthReading, mayBeClosed } from "../state/redis-health.ts";
+import { folderAt } from "../state/reconcile-runs.ts";
 import type { LineCounts } from "../state/line.ts";
-import { mostRetried, type MostRetried } from "../state/retried-records.ts";
-import type { ClockAhead } from "../state/sources.ts";
-import type { Losses, MissedValues } from "../state/tenant-lists.ts";
-import type { Lane } from "../event/lane.ts";
+import { mostRetried } from "../state/retried-records.ts";
 import { queueReading, type JobCounts } from "./queue-reading.ts";
-import type { EmptiedField } from "../sync/emptied.ts";
 import type { Stores } from "./stores.ts";
 
 /** No reader waits longer for Redis, ms. */
 export const REDIS_DEADLINE_MS = 2000;
 
-/** The guard over terminations. */
-export interface TerminationsView {
-  /** Terminations that wait for a person, and since when the first of them. */
-  readonly held: number;
-  readonly heldSince: number | undefined;
-  /** Relations terminated without approval that count now, and how many may; Infinity: any number. */
-  readonly counted: number;
-  readonly limit: number;
-}
-
-/** Times in ms, by Redis' clock. */
-export interface Readings {
-  readonly now: number;
-  /** How long Redis took to answer, ms. */
-  readonly pingMs: number;
-  readonly inboxJobs: JobCounts;
-  readonly syncJobs: JobCounts;
-  readonly fetchJobs: JobCounts;
-  /** Time of the oldest change of each lane that is not on the service. */
-  readonly oldest: Readonly<Record<Lane, number | undefined>>;
-  readonly unsynced: Readonly<Record<Lane, number>>;
-  readonly terminations: TerminationsView;
-  /** Fields that updates of the last hour have emptied, and how many relations may lose one of them; Infinity: any number. */
-  readonly emptied: readonly EmptiedField[];
-  readonly emptyLimit: number;
-  readonly deadLetters: number;
-  /** Reason → number of dead letters. */
-  readonly deadReasons: Readonly<Record<string, number>>;
-  readonly expiring: ExpiringLetters | undefined;
-  readonly denial: Denial | undefined;
-  readonly quota: QuotaState;
-  /** Source → time of its newest event. */
-  readonly sources: Readonly<Record<string, number>>;
-  /** Source → by how much its clock was ahead when that was last seen. */
-  readonly clocksAhead: Readonly<Record<string, ClockAhead>>;
-  /** How far Redis' clock was set last, and when that was found. */
-  readonly clockStep: ClockStep | undefined;
-  /** Webhook → when its CRM reported last that it had lost changes, ms. */
-  readonly changesLost: Readonly<Record<string, number>>;
-  /** Whether the tenant's value lists are known. */
-  readonly valueListsKnown: boolean;
-  /** When they were last fetched; undefined: never. */
-  readonly listsFetchedAt: number | undefined;
-  /** What the lists have lost. */
-  readonly listsLost: Losses;
-  /** Field → how many relations were sent without a value of it, which its list lacks. */
-  readonly sentWithout: Readonly<Record<string, number>>;
-  /** Records that were sent without a value that the lists allow by now, and are not sent again by themselves. */
-  readonly listsMissed: MissedValues | undefined;
-  /** The older and the newer crmCode of records of the CRM that have two relations; the newest first. */
-  readonly doubles: readonly (readonly [older: string, newer: string])[];
-  readonly redis: RedisHealth;
-  /** How much of its memory our keys take; undefined: not known, or Redis is not nearly full. */
-  readonly ownBytes: number | undefined;
-  /** Free space where the embedded Redis keeps its data, MiB; undefined: it is another one, or not known. */
-  readonly dataDirMib: number | undefined;
-  /** Whether the folder of the embedded Redis was removed while it runs. */
-  readonly isRedisDirGone: boolean;
-  readonly outage: OutageView | undefined;
-  readonly warmUp: WarmUp;
-  /** Records of which the ledger has a row. */
-  readonly ledgerRows: number;
-  /** When the last of the records and events of each lane is due that wait for another try; 0: none does. */
-  readonly lastRetryAt: Readonly<Record<Lane, number>>;
-  /** Events, of the 100 that are tried again next, that have failed three times or more. */
-  readonly failingEvents: number;
-  /** Queues that somebody has paused through BullMQ; crmsync itself never does. */
-  readonly paused: readonly string[];
-  /** Queues that somebody has limited through BullMQ, each with its limits. */
-  readonly limited: readonly string[];
-  /** What the last check of each CRM found. */
-  readonly crmChecks: CrmChecksByName;
-  /** The CRMs that are asked for changes. */
-  readonly pulls: PullStates;
-  /** CRMs that do not return records: how many, and why, of the record that is tried next. */
-  readonly fetchFailures: readonly FetchFailure[];
-  /** Whether pacing is steady although it was not configured so. */
-  readonly fallback: boolean;
-  /** When Redis was found to have gone backwards. */
-  readonly wentBackwardsAt: number | undefined;
-  readonly processes: readonly RunningProcess[];
-  /** Of the processes that are gone and have not said that they end, the one that was heard last. */
-  readonly lost: RunningProcess | undefined;
-  readonly tokenIssuedAt: number | undefined;
-  /** What all processes counted within the last hour, by the minute. */
-  readonly minutes: readonly Slice[];
-  /** How long the service took within the last 24 hours, by the hour. */
-  readonly hours: readonly Slice[];
-  /** The record that fails again and again, with the most tries. */
-  readonly retried: MostRetried | undefined;
-  /** What is not sealed with the present key of STATE_KEY. */
-  readonly resealed: Resealed | undefined;
-  /** Since when the oldest act waits for its line in an audit trail. */
-  readonly actWaitsSince: number | undefined;
-  /** What the last reconciliation found. */
-  readonly reconciliation: Reconciliation | undefined;
-  /** Comparisons whose plan was not begun, the newest of each kind of export. */
-  readonly openComparisons: readonly NotedComparison[];
-  /** The plan that was begun last and is not finished, and whether a process carries one out now. */
-  readonly feeding: FeedingPlan | undefined;
-  readonly isFeeding: boolean;
-  /** The pause of the lane bulk by an operator. */
-  readonly bulkPause: BulkPause | undefined;
-  /** The last reconciliations that daemons began, by what began them. */
-  readonly reconcileRuns: Readonly<Partial<Record<RunSource, ReconcileRun>>>;
-  /** When the next scheduled reconciliation is due, or was due and has not ended. */
-  readonly reconcileNextAt: number | undefined;
-  /** Acts that wait for a second person, or did lately. */
-  readonly approvals: readonly Approval[];
-  /** RECONCILE_DIR; undefined when no process looks at one. */
-  readonly folder: FolderView | undefined;
-  /** Notifications that wait, and why they are not delivered. */
-  readonly notifications: {
-    readonly waiting: number;
-    readonly failure: DeliveryFailure | undefined;
-  };
-  /** Outcomes that wait, why they are not told, and how many were left out within a day; undefined: none is told. */
-  readonly told:
-    | {
-        readonly waiting: number;
-        readonly failure: DeliveryFailure | undefined;
-        readonly leftOut: number;
-      }
-    | undefined;
-}
+/** What one reading tells. Times in ms, by Redis' clock. */
+export type Readings = Readonly<Awaited<ReturnType<typeof takeReadings>>>;
 
 /** The line, in the words of a queue. */
 const jobsIn = ({ due, inFlight, later }: LineCounts): JobCounts => ({
@@ -174,7 +27,7 @@ const jobsIn = ({ due, inFlight, later }: LineCounts): JobCounts => ({
 });
 
 /** @param redis the connection to read over, if it is not that of the stores. */
-export async function takeReadings(stores: Stores, redis: Redis = stores.redis): Promise<Readings> {
+export async function takeReadings(stores: Stores, redis: Redis = stores.redis) {
   const { config } = stores;
   const isEmbedded = config.REDIS_URL === undefined;
   const [pingMs, dataDirMib, isDirGone, read] = await Promise.all([
@@ -183,46 +36,81 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis):
     isEmbedded && isRedisDirGone(config.DATA_DIR),
     readAll(stores, redis),
   ]);
-  const { all, inbox, line, fetch, oldestLive, oldestBulk, unsyncedLive, unsyncedBulk } = read;
-  const { held, heldSince, countedTerminations } = read;
+  // These are parts of what follows.
+  const {
+    all,
+    fetch,
+    folders,
+    inbox,
+    line,
+    oldestBulk,
+    oldestLive,
+    unsyncedBulk,
+    unsyncedLive,
+    held,
+    heldSince,
+    countedTerminations,
+    notificationsWaiting,
+    notifyFailure,
+    toldWaiting,
+    toldFailure,
+    toldLeftOut,
+    ...others
+  } = read;
   const issuedAt = config.SERVICE_TOKEN_ISSUED_AT;
   const queues = Object.entries({
     [stores.inbox.queue.name]: inbox,
     [stores.thinEvents.queue.name]: fetch,
   });
   const processes = runningAt(read.now, all);
-  const ownBytes = mayBeClosed(read.redis) ? await stores.ownMemory.bytes() : undefined;
   return {
-    ...read,
-    ownBytes,
+    ...others,
+    /** How much of Redis' memory our keys take; undefined: not known, or Redis is not nearly full. */
+    ownBytes: mayBeClosed(read.redis) ? await stores.ownMemory.bytes() : undefined,
+    /** How long Redis took to answer, ms. */
     pingMs,
+    /** Free space where the embedded Redis keeps its data, MiB; undefined: it is another one, or not known. */
     dataDirMib,
+    /** Whether the folder of the embedded Redis was removed while it runs. */
     isRedisDirGone: isDirGone,
     inboxJobs: inbox.jobs,
     syncJobs: jobsIn(line),
     fetchJobs: fetch.jobs,
+    /** When the last of the records and events of each lane is due that wait for another try; 0: none does. */
     lastRetryAt: line.lastDueAt,
+    /** Events, of the 100 that are tried again next, that have failed three times or more. */
     failingEvents: inbox.failing,
+    /** Queues that somebody has paused through BullMQ; crmsync itself never does. */
     paused: queues.flatMap(([name, { paused }]) => (paused ? [name] : [])),
+    /** Queues that somebody has limited through BullMQ, each with its limits. */
     limited: queues.flatMap(([name, { limit }]) => (limit ? [`${name} to ${limit}`] : [])),
+    /** Time of the oldest change of each lane that is not on the service. */
     oldest: { live: earliest([oldestLive, inbox.oldestAt, fetch.oldestAt]), bulk: oldestBulk },
     unsynced: { live: unsyncedLive, bulk: unsyncedBulk },
     terminations: {
+      /** Terminations that wait for a person, and since when the first of them. */
       held,
       heldSince,
+      /** Relations terminated without approval that count now, and how many may; Infinity: any number. */
       counted: countedTerminations,
       limit: limitIn(processes, "TERMINATE_LIMIT", stores.terminationGuard.limit),
     },
+    /** How many relations may lose a field in an hour; Infinity: any number. */
     emptyLimit: limitIn(processes, "EMPTY_LIMIT", stores.emptyingGuard.limit),
-    notifications: { waiting: read.notificationsWaiting, failure: read.notifyFailure },
+    /** Notifications that wait, and why they are not delivered. */
+    notifications: { waiting: notificationsWaiting, failure: notifyFailure },
+    /** Outcomes that wait, why they are not told, and how many were left out within a day; undefined: none is told. */
     told: stores.told.isOn
-      ? { waiting: read.toldWaiting, failure: read.toldFailure, leftOut: read.toldLeftOut }
+      ? { waiting: toldWaiting, failure: toldFailure, leftOut: toldLeftOut }
       : undefined,
     valueListsKnown: read.listsFetchedAt !== undefined,
+    /** Whether pacing is steady although it was not configured so. */
     fallback: read.quota.pacing === "steady" && config.QUOTA_PACING === "auto",
     processes,
+    /** Of the processes that are gone and have not said that they end, the one that was heard last. */
     lost: all.filter((one) => !processes.includes(one)).sort((a, b) => b.seenAt - a.seenAt)[0],
-    folder: folderAt(read.now, read.folders),
+    /** RECONCILE_DIR; undefined when no process looks at one. */
+    folder: folderAt(read.now, folders),
     tokenIssuedAt: issuedAt === undefined ? undefined : Date.parse(issuedAt),
   };
 }
@@ -242,6 +130,7 @@ function readAll(stores: Stores, redis: Redis) {
   const { deadLetters, inbox, keys, sources, thinEvents } = stores;
   return readTogether(redis, {
     now: nowReading,
+    /** How far Redis' clock was set last, and when that was found. */
     clockStep: clockStepReading(keys),
     inbox: queueReading(inbox.queue),
     line: stores.line.counts(),
@@ -253,41 +142,68 @@ function readAll(stores: Stores, redis: Redis) {
     held: stores.heldTerminations.count(),
     heldSince: stores.heldTerminations.since(),
     countedTerminations: stores.terminationGuard.counted(),
+    /** Fields that updates of the last hour have emptied. */
     emptied: stores.emptyingGuard.counted(),
     deadLetters: deadLetters.countReading(),
+    /** Reason → number of dead letters. */
     deadReasons: deadLetters.reasons(),
     expiring: stores.deadLetterExpiry.reading(),
     denial: stores.denial.reading(),
     quota: stores.quotaState,
+    /** Source → time of its newest event. */
     sources: sources.last(),
+    /** Source → by how much its clock was ahead when that was last seen. */
     clocksAhead: sources.clocksAhead(),
+    /** Webhook → when its CRM reported last that it had lost changes, ms. */
     changesLost: sources.lost(),
+    /** When the tenant's value lists were last fetched; undefined: never. */
     listsFetchedAt: stores.tenantLists.fetchedAtReading(),
+    /** What the lists have lost. */
     listsLost: stores.tenantLists.lossesReading(),
+    /** Field → how many relations were sent without a value of it, which its list lacks. */
     sentWithout: stores.staged.leftOut.countsReading(),
+    /** Records that were sent without a value that the lists allow by now, and are not sent again by themselves. */
     listsMissed: stores.tenantLists.missedReading(),
+    /** The older and the newer crmCode of records of the CRM that have two relations; the newest first. */
     doubles: stores.doubles.reading(),
     redis: healthReading,
     outage: stores.outage.reading(),
     warmUp: stores.ledger.warmUpReading(),
+    /** Records of which the ledger has a row. */
     ledgerRows: stores.ledger.sizeReading(),
+    /** What the last check of each CRM found. */
     crmChecks: stores.crmChecks.reading(),
+    /** The CRMs that are asked for changes. */
     pulls: stores.pulls.states(),
+    /** CRMs that do not return records: how many, and why, of the record that is tried next. */
     fetchFailures: thinEvents.failures(),
     all: stores.heartbeats.all(),
+    /** When Redis was found to have gone backwards. */
     wentBackwardsAt: stores.stateAge.wentBackwardsAt(),
+    /** What all processes counted within the last hour, by the minute. */
     minutes: stores.outcomes.reading(),
+    /** How long the service took within the last 24 hours, by the hour. */
     hours: stores.durations.reading(),
+    /** The record that fails again and again, with the most tries. */
     retried: mostRetried(keys),
+    /** What is not sealed with the present key of STATE_KEY. */
     resealed: stores.resealing.reading(),
+    /** Since when the oldest act waits for its line in an audit trail. */
     actWaitsSince: stores.auditActs.waitingSince(),
+    /** What the last reconciliation found. */
     reconciliation: stores.reconciliations.last(),
+    /** Comparisons whose plan was not begun, the newest of each kind of export. */
     openComparisons: stores.comparisons.withOpenPlan(),
+    /** The plan that was begun last and is not finished, and whether a process carries one out now. */
     feeding: stores.reconciliations.feeding(),
     isFeeding: stores.reconciliations.isFeeding(),
+    /** Acts that wait for a second person, or did lately. */
     approvals: stores.approvals.reading(),
+    /** The pause of the lane bulk by an operator. */
     bulkPause: stores.bulkPauses.reading(),
+    /** The last reconciliations that daemons began, by what began them. */
     reconcileRuns: stores.reconcileRuns.last(),
+    /** When the next scheduled reconciliation is due, or was due and has not ended. */
     reconcileNextAt: stores.reconcileRuns.nextAt(),
     folders: stores.reconcileRuns.folders(),
     notificationsWaiting: stores.notifications.waiting(),

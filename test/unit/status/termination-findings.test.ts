@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import type { Readings, TerminationsView } from "../../../src/status/readings.ts";
+import type { Readings } from "../../../src/status/readings.ts";
 import { terminationFindings } from "../../../src/status/termination-findings.ts";
 
-const says = (terminations: Partial<TerminationsView>) =>
+const says = (terminations: Partial<Readings["terminations"]>) =>
   terminationFindings({
     terminations: { held: 0, heldSince: undefined, counted: 100, limit: 100, ...terminations },
   } as Readings).map((one) => one.says);
