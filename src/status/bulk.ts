@@ -7,33 +7,7 @@ import { finding, type Finding } from "./finding.ts";
 import type { Readings } from "./readings.ts";
 import { sentAt } from "./stops.ts";
 
-/** Times are ISO 8601 in UTC. */
-export interface BulkStatus {
-  /** Changes that wait in the lane. */
-  readonly waiting: number;
-  /** The plan of `crmsync reconcile` that was begun last and is not finished. */
-  readonly plan: {
-    readonly id: string;
-    readonly entries: number;
-    /** Changes that it has still to feed into the lane. */
-    readonly left: number;
-    /** Whether a process carries it out now. */
-    readonly running: boolean;
-  } | null;
-  /** Requests that these changes need, at least. */
-  readonly requests: number;
-  readonly sentInLastHour: number;
-  /** null: the lane is not paused. */
-  readonly paused: {
-    readonly since: string;
-    readonly by: string;
-    readonly reason: string | null;
-  } | null;
-  /** Requests of the hour that are left to live changes. */
-  readonly reserve: number;
-  /** null while nothing waits, and while the end is unknown. */
-  readonly endsAt: string | null;
-}
+export type BulkStatus = ReturnType<typeof bulkStatusOf>;
 
 /** Changes of the lane that are not on the service: those that wait, and those that a plan has still to feed. */
 export const bulkPending = ({ feeding, unsynced }: Readings): number =>
@@ -42,22 +16,28 @@ export const bulkPending = ({ feeding, unsynced }: Readings): number =>
 const bulkRequests = ({ feeding, unsynced }: Readings): number =>
   unsynced.bulk + (feeding?.requests ?? 0);
 
-export function bulkStatusOf(readings: Readings, reserve: number): BulkStatus {
+/** Times are ISO 8601 in UTC. */
+export function bulkStatusOf(readings: Readings, reserve: number) {
   const { bulkPause, feeding, isFeeding, minutes, unsynced } = readings;
   const endsAt = bulkEndsAt(readings);
   return {
+    /** Changes that wait in the lane. */
     waiting: unsynced.bulk,
+    /** The plan of `crmsync reconcile` that was begun last and is not finished; whether a process carries it out now. */
     plan:
       feeding === undefined
         ? null
         : { id: feeding.id, entries: feeding.entries, left: feeding.left, running: isFeeding },
+    /** Requests that these changes need, at least. */
     requests: bulkRequests(readings),
     sentInLastHour: sumOf(minutes)["sent bulk"] ?? 0,
     paused:
       bulkPause === undefined
         ? null
         : { ...bulkPause, since: iso(bulkPause.since), reason: bulkPause.reason ?? null },
+    /** Requests of the hour that are left to live changes. */
     reserve,
+    /** null while nothing waits, and while the end is unknown. */
     endsAt: endsAt === undefined ? null : iso(endsAt),
   };
 }
