@@ -354,7 +354,7 @@ const RULES: Rules = {
     undici: ["src/ops/undici.ts"],
     jsonata: ["src/mapping"],
     "libphonenumber-js": ["src/mapping"],
-    yaml: ["src/mapping", "src/preview/mapping-cases.ts"],
+    yaml: ["src/http/openapi.ts", "src/mapping", "src/preview/mapping-cases.ts"],
     "fast-xml-parser": ["src/crm"],
     standardwebhooks: ["src/http", "src/notify/message.ts"],
   },
