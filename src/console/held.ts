@@ -9,7 +9,7 @@ import { originOf } from "../held/origin.ts";
 import { heldBecause } from "../sync/staged-state.ts";
 import type { HeldTermination } from "../state/held-terminations.ts";
 import type { Stores } from "../status/stores.ts";
-import { limitNow } from "../status/termination-findings.ts";
+import { limitNow } from "../status/held-findings.ts";
 import { actorOf, requireOperator, sessionOf } from "./access.ts";
 import { actOrAsk, askedView, sendAsked } from "./approvals.ts";
 import { may } from "../people/person.ts";

@@ -3,7 +3,7 @@ import type { Config } from "../config.ts";
 import { Heartbeats } from "../state/heartbeats.ts";
 import { keysOf } from "../state/keys.ts";
 import type { Readings } from "../status/readings.ts";
-import { TENANT_UNKNOWN } from "../status/secret-findings.ts";
+import { TENANT_UNKNOWN } from "../status/process-findings.ts";
 import { findingsOf } from "../status/status.ts";
 import type { Stores } from "../status/stores.ts";
 import { fail, ok, warn, type Check } from "./check.ts";

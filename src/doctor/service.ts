@@ -8,7 +8,7 @@ import { tenantFields, tenantListsOf } from "../service-spec/tenant-lists.ts";
 import { tokenName } from "../state/known-service.ts";
 import { sumOf } from "../state/outcomes.ts";
 import { pingOf, REDIS_DEADLINE_MS } from "../status/readings.ts";
-import { tokenDoubtsIn } from "../status/secret-findings.ts";
+import { tokenDoubtsIn } from "../status/process-findings.ts";
 import { medianOf } from "../status/slowness.ts";
 import type { Stores } from "../status/stores.ts";
 import { fail, ok, warn, type Check } from "./check.ts";

@@ -14,31 +14,33 @@ import {
   mayBeClosed,
   savingProblems,
 } from "../state/redis-health.ts";
-import { approvalFindings } from "./approval-findings.ts";
-import { auditFindings } from "./audit-findings.ts";
 import { waitingIn } from "./backlog.ts";
-import { rejectionFindings, retryFindings, slownessFindings } from "./change-findings.ts";
 import { bulkFindings } from "./bulk.ts";
+import {
+  leftOutFindings,
+  rejectionFindings,
+  retryFindings,
+  slownessFindings,
+} from "./change-findings.ts";
 import { clockTime } from "./clock-time.ts";
-import { crmFindings } from "./crm-findings.ts";
+import { crmFindings, fetchFindings, pullFindings } from "./crm-findings.ts";
 import { duration } from "./duration.ts";
-import { emptiedFindings } from "./emptied-findings.ts";
-import { fetchFindings } from "./fetch-findings.ts";
 import { finding, type Finding } from "./finding.ts";
-import { leftOutFindings } from "./left-out-findings.ts";
+import { approvalFindings, emptiedFindings, terminationFindings } from "./held-findings.ts";
 import { notificationFindings, outcomeFindings } from "./notification-findings.ts";
-import { processFindings } from "./process-findings.ts";
-import { pullFindings } from "./pull-findings.ts";
+import {
+  auditFindings,
+  processFindings,
+  sealingFindings,
+  secretFindings,
+} from "./process-findings.ts";
 import type { Readings } from "./readings.ts";
 import { rejectionsIn } from "./rejections.ts";
 import { reconcileFindings } from "./reconcile-findings.ts";
-import { secretFindings } from "./secret-findings.ts";
-import { sealingFindings } from "./sealing-findings.ts";
 import { isSilent, refusedIn } from "./senders.ts";
 import { slownessIn } from "./slowness.ts";
 import { clockAheadNow } from "./source-clock.ts";
 import { stopsIn } from "./stops.ts";
-import { terminationFindings } from "./termination-findings.ts";
 
 /** What findings need in addition to the readings. */
 export interface FindingContext {

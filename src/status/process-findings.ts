@@ -1,5 +1,5 @@
-/** What is wrong with processes: silent, frozen, far from Redis, or with a wrong clock. Pure. */
-import { isQuiet, type RunningProcess } from "../state/heartbeats.ts";
+/** What is wrong with processes: silent, frozen, far from Redis, with a wrong clock, without an audit trail or a key. Pure. */
+import { isQuiet, type RunningProcess, type TokenDoubt } from "../state/heartbeats.ts";
 import { clockTime } from "./clock-time.ts";
 import { duration } from "./duration.ts";
 import { finding, type Finding } from "./finding.ts";
@@ -14,6 +14,8 @@ export const SLOW_PING_MS = 100;
 
 /** A clock that is further away from Redis' clock is wrong, ms. */
 const CLOCK_WRONG_MS = 5000;
+
+type Processes = Pick<Readings, "processes">;
 
 export function processFindings(readings: Readings): Finding[] {
   const { now, processes } = readings;
@@ -95,4 +97,108 @@ function clockFinding({ id, clockAheadMs = 0 }: RunningProcess): Finding[] {
   const side = clockAheadMs > 0 ? "ahead of" : "behind";
   const says = `The clock of the process ${id} is ${duration(off)} ${side} Redis' clock: retries may come late, and certificates are checked by the clock of the machine.`;
   return [finding("warning", "the-clock-of-a-process-is-wrong", says)];
+}
+
+/** An act whose line is not there after this time is late, ms: usually it is there within two seconds. */
+const LATE_MS = 60_000;
+
+export const syncingIn = ({ processes }: Processes): RunningProcess[] =>
+  processes.filter(({ roles }) => roles.includes("sync"));
+
+/** The processes that cannot write their audit trail, and why. */
+export const auditFailuresIn = (readings: Processes): { id: string; why: string }[] =>
+  syncingIn(readings).flatMap(({ id, auditFailure: why }) =>
+    why === undefined ? [] : [{ id, why }],
+  );
+
+/** Failures of some of the processes; failures of all of them are a stop (stops.ts). */
+export function auditFindings(readings: Readings): Finding[] {
+  const { actWaitsSince, now } = readings;
+  const failures = auditFailuresIn(readings);
+  const warn = (says: string) => finding("warning", "crmsyncauditfailed", says);
+  const found =
+    failures.length === syncingIn(readings).length
+      ? []
+      : failures.map(({ id, why }) =>
+          warn(
+            `The process ${id} cannot write its audit trail (${why}): it leaves changes to the other processes.`,
+          ),
+        );
+  // While a trail cannot be written, that is the cause.
+  if (failures.length === 0 && actWaitsSince !== undefined && now - actWaitsSince > LATE_MS) {
+    const says = `An act of an operator waits since ${clockTime(actWaitsSince)} for its line in the audit trail: no running process with the role sync has AUDIT_LOG.`;
+    found.push(warn(says));
+  }
+  return found;
+}
+
+/** Section of docs/runbook.md. */
+export const TENANT_UNKNOWN = "crmsynctenantunknown";
+
+/** The processes that do not send because their token may be another tenant's, and why. */
+export const tokenDoubtsIn = (readings: Processes): { id: string; doubt: TokenDoubt }[] =>
+  syncingIn(readings).flatMap(({ id, tokenDoubt: doubt }) =>
+    doubt === undefined ? [] : [{ id, doubt }],
+  );
+
+export const doubtText = (doubt: TokenDoubt): string =>
+  doubt === "foreign"
+    ? "SERVICE_TOKEN seems to be another tenant's: with it, the service has none of the relations that the ledger knows"
+    : `Whether SERVICE_TOKEN is of the ledger's tenant is not known: the check was answered as ${doubt}`;
+
+export const secretFindings = (readings: Processes): Finding[] => [
+  ...unusableFindings(readings),
+  ...tenantFindings(readings),
+];
+
+/** The processes that go on with a former value of a secret. */
+const unusableFindings = ({ processes }: Processes): Finding[] =>
+  processes.flatMap(({ id, secretProblems = [] }) =>
+    secretProblems.map((problem) =>
+      finding(
+        "warning",
+        "the-file-of-a-secret-cannot-be-used",
+        `The process ${id} goes on with the former ${problem}. A restart fails until the file is right.`,
+      ),
+    ),
+  );
+
+/** Doubts of some of the processes; doubts of all of them are a stop (stops.ts). */
+function tenantFindings(readings: Processes): Finding[] {
+  const doubts = tokenDoubtsIn(readings);
+  if (doubts.length === syncingIn(readings).length) return [];
+  return doubts.map(({ id, doubt }) => {
+    const says = `${doubtText(doubt)}. The process ${id} leaves changes to the other processes.`;
+    return finding("warning", TENANT_UNKNOWN, says);
+  });
+}
+
+export function sealingFindings({ processes, resealed }: Readings): Finding[] {
+  const warn = (says: string) => finding("warning", "the-state-key", says);
+  const lacking = processes.flatMap(({ id, lacksKey }) =>
+    lacksKey === undefined
+      ? []
+      : [
+          warn(
+            `The process ${id} does not have the key ${lacksKey} that Redis is sealed with: it leaves changes to the other processes.`,
+          ),
+        ],
+  );
+  if (resealed === undefined) return lacking;
+  const missing = Object.entries(resealed.missing);
+  return [
+    ...lacking,
+    ...missing.map(([keyId, values]) =>
+      warn(
+        `${values === 1 ? "1 value" : `${values} values`} in Redis cannot be opened: sealed with the key ${keyId}, which STATE_KEY does not hold. Add it after a blank.`,
+      ),
+    ),
+    ...(missing.length === 0
+      ? [
+          warn(
+            "Values in Redis are being sealed with the new STATE_KEY: keep the old one until then.",
+          ),
+        ]
+      : []),
+  ];
 }

@@ -11,7 +11,7 @@ import { bulkStatusOf } from "./bulk.ts";
 import { unfinished, waitingIn } from "./backlog.ts";
 import type { Finding } from "./finding.ts";
 import { findingsIn } from "./findings.ts";
-import { leftOutIn } from "./left-out-findings.ts";
+import { leftOutIn } from "./change-findings.ts";
 import { takeReadings, type Readings } from "./readings.ts";
 import { drainedAt, stopReasonsIn } from "./stops.ts";
 import type { Stores } from "./stores.ts";

@@ -8,8 +8,13 @@ import { runsAtLimit } from "../ops/redis-script.ts";
 import { isFull } from "../state/redis-health.ts";
 import { LANES, type Lane } from "../event/lane.ts";
 import { inWords, REJECTING } from "../sync/service-reply.ts";
-import { auditFailuresIn, syncingIn } from "./audit-findings.ts";
-import { doubtText, TENANT_UNKNOWN, tokenDoubtsIn } from "./secret-findings.ts";
+import {
+  auditFailuresIn,
+  doubtText,
+  syncingIn,
+  TENANT_UNKNOWN,
+  tokenDoubtsIn,
+} from "./process-findings.ts";
 import { missingRoles, requestsFor, unpausedIn, waitingIn } from "./backlog.ts";
 import { clockTime } from "./clock-time.ts";
 import type { Readings } from "./readings.ts";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { auditFindings } from "../../../src/status/audit-findings.ts";
+import { auditFindings } from "../../../src/status/process-findings.ts";
 import type { Readings } from "../../../src/status/readings.ts";
 import { stopsIn } from "../../../src/status/stops.ts";
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Readings } from "../../../src/status/readings.ts";
-import { sealingFindings } from "../../../src/status/sealing-findings.ts";
+import { sealingFindings } from "../../../src/status/process-findings.ts";
 
 const says = (readings: Partial<Readings>) =>
   sealingFindings({ processes: [], resealed: undefined, ...readings } as Readings).map(

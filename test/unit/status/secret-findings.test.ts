@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
 import type { RunningProcess } from "../../../src/state/heartbeats.ts";
-import { secretFindings } from "../../../src/status/secret-findings.ts";
+import { secretFindings } from "../../../src/status/process-findings.ts";
 import { stopsIn } from "../../../src/status/stops.ts";
 
 const running = (id: string, more: Partial<RunningProcess> = {}): RunningProcess => ({
