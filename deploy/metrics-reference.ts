@@ -143,7 +143,7 @@ interface Family {
 
 export async function metricsReference(): Promise<string> {
   const { registry } = createMetrics();
-  createGauges(registry, "").show(IDLE, 0);
+  createGauges(registry, "")({ readings: IDLE, pingMs: 0 });
   const families = (await registry.getMetricsAsJSON()) as unknown as Family[];
   const own = families
     .filter(({ name }) => name.startsWith("crmsync_"))

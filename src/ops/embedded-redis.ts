@@ -22,14 +22,7 @@ const RESTARTS = { backoffMs: [100, 500, 1_000, 2_000, 5_000], stableAfterMs: 60
 
 export type EmbeddedRedisLog = Pick<Logger, "info" | "warn" | "error">;
 
-export interface EmbeddedRedis {
-  /** Contains the password; stays the same over restarts of the server. */
-  readonly url: string;
-  /** Stops the server, with all data on the disk, and unlocks the directory. */
-  close(): Promise<void>;
-  /** Resolves when the server has exited for good: `wanted` after close(), else it kept exiting. */
-  readonly exited: Promise<Exit>;
-}
+export type EmbeddedRedis = Awaited<ReturnType<typeof startEmbeddedRedis>>;
 
 interface Exit {
   wanted: boolean;
@@ -42,10 +35,7 @@ interface Exit {
  * by itself, and the next start finds its data. Throws DataDirInUse while another process runs one
  * there, NoRedisServer when the machine has none and none can be installed.
  */
-export async function startEmbeddedRedis(options: {
-  dataDir: string;
-  log: EmbeddedRedisLog;
-}): Promise<EmbeddedRedis> {
+export async function startEmbeddedRedis(options: { dataDir: string; log: EmbeddedRedisLog }) {
   const dataDir = resolve(options.dataDir);
   const lock = lockDataDir(dataDir);
   try {
@@ -66,9 +56,12 @@ export async function startEmbeddedRedis(options: {
       return next;
     }).finally(() => lock.release());
     return {
+      /** Contains the password; stays the same over restarts of the server. */
       url: redisUrl(address),
+      /** Resolves when the server has exited for good: `wanted` after close(), else it kept exiting. */
       exited,
-      async close() {
+      /** Stops the server, with all data on the disk, and unlocks the directory. */
+      async close(): Promise<void> {
         stopping.abort();
         await exited;
       },

@@ -23,13 +23,7 @@ interface Line {
 /** Lines about an export of the log: each would bring about the next one. */
 const ABOUT_ITSELF = /^(?:logs|telemetry)\./;
 
-export interface LogExport {
-  /** @param line as it was written. Beyond 2,048 that wait, lines are dropped. */
-  readonly write: (line: string) => void;
-  close(): Promise<void>;
-}
-
-export async function openLogs(options: LogsOptions): Promise<LogExport> {
+export async function openLogs(options: LogsOptions) {
   const { hashesRecords, log, resource, version } = options;
   const { OTLPLogExporter } =
     options.protocol === "http/json"
@@ -41,7 +35,8 @@ export async function openLogs(options: LogsOptions): Promise<LogExport> {
   const provider = new LoggerProvider({ resource, processors });
   const logger = provider.getLogger("crmsync", version);
   return {
-    write(line) {
+    /** @param line as it was written. Beyond 2,048 that wait, lines are dropped. */
+    write(line: string): void {
       const { level, time, msg, trace_id, span_id, ...fields } = JSON.parse(line) as Line;
       if (ABOUT_ITSELF.test(fields.event)) return;
       const { record } = fields;

@@ -4,9 +4,7 @@
  */
 import { createRareLog, type Logger } from "./log.ts";
 import { logWarnings, resourceOf, type SignalOptions } from "./otlp-export.ts";
-import type { ReadSeries } from "./otlp-metrics.ts";
-import type { Part } from "./shutdown.ts";
-import { NO_TRACING, type Tracing, type TracingOptions } from "./tracing.ts";
+import { NO_TRACING, type TracingOptions } from "./tracing.ts";
 
 /** A signal is undefined when it is switched off. */
 export interface OtlpOptions {
@@ -17,18 +15,12 @@ export interface OtlpOptions {
   readonly log: Logger;
 }
 
-export interface Otlp extends Part {
-  readonly tracing: Tracing;
-  /** Begins the export of metrics, which ends by itself: earlier than the rest, while Redis still answers. */
-  readonly exportMetrics: ((read: ReadSeries) => Part) | undefined;
-  /** Exports a line of the log. */
-  readonly exportLine: ((line: string) => void) | undefined;
-}
+export type Otlp = Awaited<ReturnType<typeof openOtlp>>;
 
 /** The SDK's warnings of one kind are logged at most once in this time, ms. */
 const WARN_EVERY_MS = 600_000;
 
-export async function openOtlp(options: OtlpOptions): Promise<Otlp> {
+export async function openOtlp(options: OtlpOptions) {
   const { log, logs, metrics, traces, version } = options;
   const rarely = createRareLog(log, WARN_EVERY_MS);
   logWarnings(rarely);
@@ -38,10 +30,12 @@ export async function openOtlp(options: OtlpOptions): Promise<Otlp> {
   const lines = logs && (await (await import("./otlp-logs.ts")).openLogs({ ...logs, ...shared }));
   return {
     tracing: tracing ?? NO_TRACING,
+    /** Begins the export of metrics, which ends by itself: earlier than the rest, while Redis still answers. */
     exportMetrics:
       metrics && (await (await import("./otlp-metrics.ts")).openMetrics({ ...metrics, ...shared })),
+    /** Exports a line of the log. */
     exportLine: lines?.write,
-    async close() {
+    async close(): Promise<void> {
       await Promise.all([tracing?.close(), lines?.close()]);
     },
   };

@@ -21,15 +21,10 @@ const MAX_LOG_BYTES = 1_048_576;
 export const CONF_FILE = "redis.conf";
 export const LOG_FILE = "redis.log";
 
-export interface RedisProcess {
-  readonly pid: number | undefined;
-  /** Resolves when it has exited, with the exit code or signal in words. */
-  readonly ended: Promise<string>;
-  stop(): Promise<void>;
-}
+export type RedisProcess = ReturnType<typeof spawnRedis>;
 
 /** Runs the server in `dir` with the redis.conf there; its output goes to redis.log there. */
-export function spawnRedis(command: string, dir: string): RedisProcess {
+export function spawnRedis(command: string, dir: string) {
   const log = openLog(join(dir, LOG_FILE));
   const child = spawn(
     "sh",
@@ -54,8 +49,9 @@ export function spawnRedis(command: string, dir: string): RedisProcess {
   });
   return {
     pid: child.pid,
+    /** Resolves when it has exited, with the exit code or signal in words. */
     ended,
-    async stop() {
+    async stop(): Promise<void> {
       child.kill("SIGTERM");
       const cancel = new AbortController();
       const deadline = delay(STOP_DEADLINE_MS, "late", { signal: cancel.signal }).catch(() => "");

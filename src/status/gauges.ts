@@ -17,7 +17,7 @@ import { bulkPending } from "./bulk.ts";
 import { unusuallyEmptied } from "./held-findings.ts";
 import { completeAt, overduePulls } from "./crm-findings.ts";
 import { QUEUE_STATES } from "./queue-reading.ts";
-import type { Readings } from "./readings.ts";
+import type { Readings, TimelyReadings } from "./readings.ts";
 import { nextRunAt } from "./reconcile-findings.ts";
 import { areProcessesUnknown } from "./rejected-writes.ts";
 import { clockAheadNow } from "./source-clock.ts";
@@ -276,15 +276,11 @@ const GAUGES: readonly SharedGauge[] = [
   },
 ];
 
-export interface SharedGauges {
-  /**
-   * Shows these readings; undefined when they are not known: no gauge has a sample then.
-   * @param pingMs undefined when Redis did not answer
-   */
-  show(readings: Readings | undefined, pingMs: number | undefined): void;
-}
-
-export function createGauges(registry: Registry, version: string): SharedGauges {
+/**
+ * @returns shows these readings; undefined when they are not known: no gauge has a sample then, and none of
+ *   `pingMs` when Redis did not answer
+ */
+export function createGauges(registry: Registry, version: string) {
   const registers = [registry];
   const define = (name: string, help: string, labelNames: readonly string[] = []) =>
     new Gauge({ name: `crmsync_${name}`, help, labelNames, registers });
@@ -295,18 +291,16 @@ export function createGauges(registry: Registry, version: string): SharedGauges 
     "How long Redis took to answer a ping of this process; no sample when it did not answer.",
   );
   define("build_info", "Version of crmsync; always 1.", ["version"]).set({ version }, 1);
-  return {
-    show(readings, pingMs) {
-      redisUp.set(pingMs === undefined ? 0 : 1);
-      redisPing.remove();
-      if (pingMs !== undefined) redisPing.set(pingMs / 1000);
-      for (const { row, gauge } of gauges) {
-        clear(gauge, row);
-        const value = readings && row.read(readings);
-        if (typeof value === "number") gauge.set(value);
-        else for (const [labels, sample] of value ?? []) gauge.set(labels, sample);
-      }
-    },
+  return ({ pingMs, readings }: TimelyReadings): void => {
+    redisUp.set(pingMs === undefined ? 0 : 1);
+    redisPing.remove();
+    if (pingMs !== undefined) redisPing.set(pingMs / 1000);
+    for (const { row, gauge } of gauges) {
+      clear(gauge, row);
+      const value = readings && row.read(readings);
+      if (typeof value === "number") gauge.set(value);
+      else for (const [labels, sample] of value ?? []) gauge.set(labels, sample);
+    }
   };
 }
 

@@ -1,6 +1,6 @@
 /** What is read of one BullMQ queue: by our own script, so that it shares the others' round trip. */
 import type { Queue } from "bullmq";
-import { scriptReading, type Reading } from "../ops/redis-reading.ts";
+import { scriptReading } from "../ops/redis-reading.ts";
 import { duration } from "./duration.ts";
 
 /** crmsync needs the first five. Clients before BullMQ 6 fill `paused`; flows fill `waiting-children`. */
@@ -17,21 +17,9 @@ export const QUEUE_STATES = [
 /** State of jobs → how many. */
 export type JobCounts = Readonly<Record<string, number>>;
 
-export interface QueueState {
-  readonly jobs: JobCounts;
-  /** When the oldest unfinished job was added, ms; active and delayed ones included. */
-  readonly oldestAt: number | undefined;
-  /** Whether somebody has paused it through BullMQ. */
-  readonly paused: boolean;
-  /** What somebody has limited it to through BullMQ, for people; undefined: nothing. */
-  readonly limit: string | undefined;
-  /** Of the 100 delayed jobs that are due next, how many were tried three times or more. */
-  readonly failing: number;
-}
-
 const SCRIPT = new URL("./lua/queue.lua", import.meta.url);
 
-export function queueReading({ toKey }: Pick<Queue, "toKey">): Reading<QueueState> {
+export function queueReading({ toKey }: Pick<Queue, "toKey">) {
   const keys = ["meta", ...QUEUE_STATES].map((name) => toKey(name));
   return scriptReading(
     SCRIPT,
@@ -39,11 +27,16 @@ export function queueReading({ toKey }: Pick<Queue, "toKey">): Reading<QueueStat
     [toKey("")],
     (reply: [number, string, string, string, string, number, ...number[]]) => {
       const [paused, oldest, atOnce, most, inMs, failing, ...counts] = reply;
+      const jobs = QUEUE_STATES.map((state, index) => [state, counts[index] ?? 0]);
       return {
-        jobs: Object.fromEntries(QUEUE_STATES.map((state, index) => [state, counts[index] ?? 0])),
+        jobs: Object.fromEntries(jobs) as JobCounts,
+        /** When the oldest unfinished job was added, ms; active and delayed ones included. */
         oldestAt: oldest === "" ? undefined : Number(oldest),
+        /** Whether somebody has paused it through BullMQ. */
         paused: paused === 1,
+        /** What somebody has limited it to through BullMQ, for people; undefined: nothing. */
         limit: limitText(atOnce, most, inMs),
+        /** Of the 100 delayed jobs that are due next, how many were tried three times or more. */
         failing,
       };
     },

@@ -4,25 +4,21 @@ import type { Metrics } from "./metrics.ts";
 import { createGauges } from "./gauges.ts";
 import type { TimelyReadings } from "./readings.ts";
 
-export interface Scrape {
-  /** The text of GET /metrics. */
-  readonly text: (format?: MetricsFormat) => Promise<string>;
-  readonly series: () => Promise<readonly Series[]>;
-}
+export type Scrape = ReturnType<typeof createScrape>;
 
 export function createScrape(
   metrics: Metrics,
   version: string,
   read: () => Promise<TimelyReadings>,
-): Scrape {
-  const gauges = createGauges(metrics.registry, version);
+) {
+  const show = createGauges(metrics.registry, version);
   let running: Promise<void> | undefined;
 
   async function refresh(): Promise<void> {
-    const { pingMs, readings } = await read();
-    gauges.show(readings, pingMs);
+    const now = await read();
+    show(now);
     // A source that another process knows starts at 0 here, so that its first event counts.
-    for (const source of Object.keys(readings?.sources ?? {})) {
+    for (const source of Object.keys(now.readings?.sources ?? {})) {
       metrics.eventsReceived.inc({ source: metrics.sourceLabel(source) }, 0);
     }
   }
@@ -34,11 +30,12 @@ export function createScrape(
   }
 
   return {
-    async text(format = "text") {
+    /** The text of GET /metrics. */
+    async text(format: MetricsFormat = "text"): Promise<string> {
       await refreshed();
       return expose(metrics.registry, format);
     },
-    async series() {
+    series: async (): Promise<readonly Series[]> => {
       await refreshed();
       return seriesOf(metrics.registry);
     },

@@ -34,23 +34,14 @@ export const STOP_REASONS = [
 ] as const;
 export type StopReason = (typeof STOP_REASONS)[number];
 
-/** A stop as it stands. */
-export interface Stop {
+interface StopRow {
   /** Undefined for a missing process: no process is there to export the metric. */
   readonly reason: StopReason | undefined;
-  readonly says: string;
   /** Section of docs/runbook.md; the alerts name the same ones. */
   readonly runbook: string;
   /** Whether it ends by itself at a time that can be estimated. */
-  readonly endsByItself: boolean;
-  /** False while no change waits for its end: it is counted then, but is no finding. */
-  readonly isFinding: boolean;
-}
-
-interface StopRow {
-  readonly reason: StopReason | undefined;
-  readonly runbook: string;
   readonly endsByItself: boolean | ((readings: Readings) => boolean);
+  /** False while no change waits for its end: it is counted then, but is no finding. */
   readonly isFinding?: (readings: Readings) => boolean;
   /** The sentence; undefined while this stop is not in force. */
   readonly says: (readings: Readings) => string | undefined;
@@ -190,7 +181,7 @@ const STOPS: readonly StopRow[] = [
 ];
 
 /** Every stop that is in force now, most pressing first. */
-export function stopsIn(readings: Readings): Stop[] {
+export function stopsIn(readings: Readings) {
   return STOPS.flatMap(({ reason, runbook, endsByItself, isFinding, says }) => {
     const sentence = says(readings);
     if (sentence === undefined) return [];

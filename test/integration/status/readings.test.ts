@@ -263,6 +263,6 @@ test("a replica is read, too, and is not taken for processes that have ended", a
   expect(checks.map(({ name }) => name)).not.toContain("processes");
   // CrmsyncRoleMissing would fire.
   const registry = new Registry();
-  createGauges(registry, "1").show(readings, readings.pingMs);
+  createGauges(registry, "1")({ readings, pingMs: readings.pingMs });
   expect(await registry.metrics()).not.toMatch(/^crmsync_processes\{/m);
 });
