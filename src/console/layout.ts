@@ -31,17 +31,17 @@ export interface Page {
 
 export const tabPath = (tab: Tab): string => (tab === "now" ? BASE : `${BASE}/${tab}`);
 
-/** @param session of a page that shows the navigation. */
-export const layout = (
-  page: Page,
-  frame: {
-    readonly session?: Session;
-    readonly version?: string;
-    readonly prefix?: string;
-    /** Whether acts need a second person here. */
-    readonly hasApprovals?: boolean;
-  } = {},
-): Html =>
+/** What stands around a page of a session. */
+interface Frame {
+  readonly session: Session;
+  readonly version: string;
+  readonly prefix: string;
+  /** Whether acts need a second person here. */
+  readonly hasApprovals: boolean;
+}
+
+/** @param frame left out: a page without navigation. */
+export const layout = (page: Page, frame?: Frame): Html =>
   html`<!doctype html>
     <html lang="en">
       <head>
@@ -55,21 +55,17 @@ export const layout = (
       </head>
       <body data-now="${Date.now()}">
         <a class="skip" href="#main">Skip to the content</a>
-        ${frame.session === undefined ? html`<header><p class="brand">crmsync</p></header>` : header(frame.session, page, frame.hasApprovals)}
+        ${frame === undefined ? html`<header><p class="brand">crmsync</p></header>` : header(frame, page)}
         <main id="main" tabindex="-1">
           ${page.heading === undefined ? html`<h1>${page.title}</h1>` : live("heading", html`<h1>${page.heading}</h1>`)}
           ${page.main}
         </main>
-        ${frame.session === undefined ? "" : footer(frame)}
+        ${frame && footer(frame)}
       </body>
     </html> `;
 
 /** On a phone, the button opens the list of pages: it needs no script. */
-const header = (
-  session: Session,
-  { search = "", tab: current }: Page,
-  hasApprovals = false,
-): Html =>
+const header = ({ hasApprovals, session }: Frame, { search = "", tab: current }: Page): Html =>
   html`<header>
     <p class="brand">crmsync</p>
     <button type="button" class="menu" popovertarget="pages">
@@ -104,16 +100,9 @@ const header = (
 const tabsOf = (hasApprovals: boolean): Tab[] =>
   (Object.keys(TABS) as Tab[]).filter((tab) => tab !== "approvals" || hasApprovals);
 
-const footer = (frame: {
-  readonly session?: Session;
-  readonly version?: string;
-  readonly prefix?: string;
-}): Html =>
+const footer = ({ prefix, session, version }: Frame): Html =>
   html`<footer>
-    <p>
-      ${frame.session && whoText(frame.session.person)} crmsync ${frame.version}, tenant
-      <code>${frame.prefix}</code>.
-    </p>
+    <p>${whoText(session.person)} crmsync ${version}, tenant <code>${prefix}</code>.</p>
     <p id="refresh" role="status">Reload the page to see newer data.</p>
   </footer>`;
 

@@ -5,7 +5,7 @@ import type { ActBy } from "../state/audit-acts.ts";
 import type { Stores } from "../status/stores.ts";
 import { eraseTraces, isEmpty, type Erased } from "./erase-traces.ts";
 import { TraceFinder, TRACES, type Counts, type Traces } from "./find-traces.ts";
-import { EventNames } from "./name-event.ts";
+import { eventNames } from "./name-event.ts";
 import { rewriteFile } from "./rewrite-file.ts";
 
 /** Waits this much longer than a request may hold its record, ms. */
@@ -30,7 +30,7 @@ export async function findPerson(
   names: readonly string[],
 ): Promise<FoundPerson> {
   await stores.tenantLists.reload();
-  const events = new EventNames(mapping, stores.tenantLists.current());
+  const events = eventNames(mapping, stores.tenantLists.current());
   const finder = new TraceFinder(stores, events, names);
   return { names, finder, found: await finder.find() };
 }

@@ -4,6 +4,7 @@ import { readJobs } from "../event/read-jobs.ts";
 import type { Stores } from "../status/stores.ts";
 import type { Counts, TraceFinder, Traces } from "./find-traces.ts";
 import type { Piece } from "./read-traces.ts";
+import { eraseRecord } from "./record-traces.ts";
 
 /** Pause before the next search, while a job or a request is under way, ms. */
 const AGAIN_MS = 250;
@@ -34,7 +35,7 @@ export async function eraseTraces(
   let left = first;
   let searches = 0;
   while (searches < EMPTY_SEARCHES && performance.now() < deadline) {
-    const done = await eraseOnce(stores, finder, left, erased);
+    const done = await eraseOnce(stores, left, erased);
     if (isEmpty(left)) searches += 1;
     else if (!done) {
       if (!hasWaited) onWait();
@@ -54,7 +55,6 @@ export const isEmpty = ({ counts }: Traces): boolean => Object.keys(counts).leng
 /** @returns whether anything was erased; the rest is under way. */
 async function eraseOnce(
   stores: Stores,
-  { records }: TraceFinder,
   { pieces, crmCodes }: Traces,
   erased: Counts,
 ): Promise<boolean> {
@@ -71,7 +71,7 @@ async function eraseOnce(
   await erasePieces((piece) => !tellsNames(piece));
   let isHeld = false;
   for (const crmCode of crmCodes) {
-    const traces = await records.erase(crmCode);
+    const traces = await eraseRecord(stores, crmCode);
     for (const kind of traces.found) count(kind);
     isHeld ||= traces.isHeld;
   }

@@ -4,7 +4,7 @@ import type { Stores } from "../status/stores.ts";
 import type { EventNames } from "./name-event.ts";
 import { Person } from "./person.ts";
 import { readHistories, readPieces, type Piece, type Place } from "./read-traces.ts";
-import { Records, type RecordTrace } from "./record-traces.ts";
+import { lookAtRecord, type RecordTrace } from "./record-traces.ts";
 
 /** Kinds of traces, in the words that the command prints. */
 export const TRACES = {
@@ -41,7 +41,6 @@ export class TraceFinder {
   /** Knows more names after each search. */
   readonly #person: Person;
   #isFirst = true;
-  readonly records: Records;
   readonly lookup: RecordNames;
 
   /** @param given names of one person, each a crmCode or a record of the CRM. */
@@ -50,7 +49,6 @@ export class TraceFinder {
     this.#events = events;
     this.#given = given;
     this.#person = new Person(given);
-    this.records = new Records(stores);
     this.lookup = new RecordNames(stores);
   }
 
@@ -75,7 +73,7 @@ export class TraceFinder {
     for (const { place } of pieces) count(place);
     const crmCodes: string[] = [];
     for (const crmCode of this.#person.crmCodes) {
-      const { found } = await this.records.look(crmCode);
+      const { found } = await lookAtRecord(this.#stores, crmCode);
       for (const kind of found) count(kind);
       if (found.length > 0 || named.some((piece) => piece.crmCode === crmCode))
         crmCodes.push(crmCode);

@@ -7,15 +7,7 @@ import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { Named } from "./person.ts";
 
 /** Names what events are about, with the crmCode that the mapping makes of their records. */
-export class EventNames {
-  readonly #mapping: Mapping;
-  readonly #lists: TenantLists;
-
-  constructor(mapping: Mapping, lists: TenantLists) {
-    this.#mapping = mapping;
-    this.#lists = lists;
-  }
-
+export const eventNames = (mapping: Mapping, lists: TenantLists) => ({
   /** @param value may be no valid event: then its subject counts, and the crmCode of its record. */
   async of(value: unknown): Promise<Named> {
     if (isDeeperThan(MAX_DEPTH, value)) return { subject: subjectIn(value) };
@@ -24,17 +16,19 @@ export class EventNames {
     if (!parsed.ok && data?.record === undefined) return { subject };
     const name = subject ?? "";
     const context = { type, source, subject: name, ...splitSubject(name) };
-    const mapped = await mapEventRecord(this.#mapping, context, data?.record, this.#lists);
+    const mapped = await mapEventRecord(mapping, context, data?.record, lists);
     return { subject, crmCode: mapped.crmCode, merged: data?.merged };
-  }
+  },
 
   /** The crmCode of a record, where the mapping can make it from the subject alone. */
   async crmCodeOf(subject: string): Promise<string | undefined> {
     const context = { type: "crm.record.deleted", source: "", subject, ...splitSubject(subject) };
-    const mapped = await this.#mapping.map(context, undefined, this.#lists);
+    const mapped = await mapping.map(context, undefined, lists);
     return mapped.crmCode;
-  }
-}
+  },
+});
+
+export type EventNames = ReturnType<typeof eventNames>;
 
 /** @param text an event as JSON. */
 export const subjectOf = (text: string): string | undefined => subjectIn(parsedOrText(text));

@@ -23,80 +23,71 @@ export interface RecordTraces {
 
 type Needed = Pick<Stores, "keys" | "records" | "redis" | "staged">;
 
-export class Records {
-  readonly #stores: Needed;
+export async function lookAtRecord(stores: Needed, crmCode: string): Promise<RecordTraces> {
+  const { keys, records, redis } = stores;
+  const read = await records.read(crmCode);
+  const hasHistory =
+    (await redis.exists(keys.history("crmCode", crmCode))) === 1 ||
+    (await subjectsOf(stores, crmCode)).length > 0;
+  const isHeld = read.staged !== undefined && busyUntil(read.staged, read.now) !== undefined;
+  const isLeftOut = (await redis.hexists(keys.leftOut, crmCode)) === 1;
+  return { found: tracesIn(read, hasHistory, isLeftOut), isHeld };
+}
 
-  constructor(stores: Needed) {
-    this.#stores = stores;
-  }
+/** In one step, so that no worker can take the record in between. @returns what it has erased. */
+export async function eraseRecord(stores: Needed, crmCode: string): Promise<RecordTraces> {
+  const { keys, records, staged } = stores;
+  const history = keys.history("crmCode", crmCode);
+  const subjects = await subjectsOf(stores, crmCode);
+  const more: Call[] = [
+    ["EXISTS", history],
+    ["HGET", keys.leftOut, crmCode],
+  ];
+  return records.change<RecordTraces>(crmCode, more, (read) => {
+    const leftOut = read.more[1] as string | null;
+    const forgotten = forget(read, read);
+    if (forgotten.kind === "held") return unchanged({ found: [], isHeld: true });
+    const { isAbsent, row } = forgotten;
+    const hasHistory = read.more[0] === 1 || subjects.length > 0;
+    const found = tracesIn(read, hasHistory, leftOut !== null);
+    const kept: Call[] =
+      row === undefined || found.length === 0
+        ? []
+        : [
+            [
+              "SET",
+              keys.erased(crmCode),
+              storeRow(row, read.epoch),
+              ...(isAbsent ? ["EX", ORDER_KEPT_S] : []),
+            ],
+          ];
+    return {
+      record: undefined,
+      outcome: { found, isHeld: false },
+      checks: records.checksOf(read),
+      calls: [
+        ["DEL", keys.staged(crmCode)],
+        ["HDEL", keys.ledger, crmCode],
+        ["DEL", history],
+        ...staged.leftOut.dropCalls(crmCode, leftOut),
+        ...(records.told?.isOn === true ? records.told.eraseCalls(crmCode) : []),
+        ...(subjects.length === 0 ? [] : [["HDEL", keys.subjects, ...subjects] as const]),
+        ["ZREM", keys.terminations, crmCode],
+        ...records.placeCalls(crmCode, read.staged, undefined),
+        // Last: a full Redis lets a script go on that has deleted something.
+        ...kept,
+      ],
+    };
+  });
+}
 
-  async look(crmCode: string): Promise<RecordTraces> {
-    const { keys, records, redis } = this.#stores;
-    const read = await records.read(crmCode);
-    const hasHistory =
-      (await redis.exists(keys.history("crmCode", crmCode))) === 1 ||
-      (await this.#subjectsOf(crmCode)).length > 0;
-    const isHeld = read.staged !== undefined && busyUntil(read.staged, read.now) !== undefined;
-    const isLeftOut = (await redis.hexists(keys.leftOut, crmCode)) === 1;
-    return { found: tracesIn(read, hasHistory, isLeftOut), isHeld };
+/** The records of the CRM, as hashes, of which Redis knows that they led to this crmCode. */
+async function subjectsOf({ keys, redis }: Needed, crmCode: string): Promise<string[]> {
+  const found: string[] = [];
+  for await (const page of scanHash(redis, keys.subjects, PAGE)) {
+    found.push(...page.filter(([, code]) => code === crmCode).map(([subject]) => subject));
   }
-
-  /** In one step, so that no worker can take the record in between. @returns what it has erased. */
-  async erase(crmCode: string): Promise<RecordTraces> {
-    const { keys, records, staged } = this.#stores;
-    const history = keys.history("crmCode", crmCode);
-    const subjects = await this.#subjectsOf(crmCode);
-    const more: Call[] = [
-      ["EXISTS", history],
-      ["HGET", keys.leftOut, crmCode],
-    ];
-    return records.change<RecordTraces>(crmCode, more, (read) => {
-      const leftOut = read.more[1] as string | null;
-      const forgotten = forget(read, read);
-      if (forgotten.kind === "held") return unchanged({ found: [], isHeld: true });
-      const { isAbsent, row } = forgotten;
-      const hasHistory = read.more[0] === 1 || subjects.length > 0;
-      const found = tracesIn(read, hasHistory, leftOut !== null);
-      const kept: Call[] =
-        row === undefined || found.length === 0
-          ? []
-          : [
-              [
-                "SET",
-                keys.erased(crmCode),
-                storeRow(row, read.epoch),
-                ...(isAbsent ? ["EX", ORDER_KEPT_S] : []),
-              ],
-            ];
-      return {
-        record: undefined,
-        outcome: { found, isHeld: false },
-        checks: records.checksOf(read),
-        calls: [
-          ["DEL", keys.staged(crmCode)],
-          ["HDEL", keys.ledger, crmCode],
-          ["DEL", history],
-          ...staged.leftOut.dropCalls(crmCode, leftOut),
-          ...(records.told?.isOn === true ? records.told.eraseCalls(crmCode) : []),
-          ...(subjects.length === 0 ? [] : [["HDEL", keys.subjects, ...subjects] as const]),
-          ["ZREM", keys.terminations, crmCode],
-          ...records.placeCalls(crmCode, read.staged, undefined),
-          // Last: a full Redis lets a script go on that has deleted something.
-          ...kept,
-        ],
-      };
-    });
-  }
-
-  /** The records of the CRM, as hashes, of which Redis knows that they led to this crmCode. */
-  async #subjectsOf(crmCode: string): Promise<string[]> {
-    const { keys, redis } = this.#stores;
-    const found: string[] = [];
-    for await (const page of scanHash(redis, keys.subjects, PAGE)) {
-      found.push(...page.filter(([, code]) => code === crmCode).map(([subject]) => subject));
-    }
-    return found;
-  }
+  return found;
 }
 
 function tracesIn(

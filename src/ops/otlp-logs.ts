@@ -36,7 +36,7 @@ export async function openLogs(options: LogsOptions) {
   const logger = provider.getLogger("crmsync", version);
   return {
     /** @param line as it was written. Beyond 2,048 that wait, lines are dropped. */
-    write(line: string): void {
+    write: (line: string): void => {
       const { level, time, msg, trace_id, span_id, ...fields } = JSON.parse(line) as Line;
       if (ABOUT_ITSELF.test(fields.event)) return;
       const { record } = fields;

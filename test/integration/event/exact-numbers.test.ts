@@ -4,7 +4,7 @@ import { Queue } from "bullmq";
 import { expect, onTestFinished, test } from "vitest";
 import { INBOX_QUEUE } from "../../../src/event/inbox.ts";
 import { TraceFinder } from "../../../src/forget/find-traces.ts";
-import { EventNames } from "../../../src/forget/name-event.ts";
+import { eventNames } from "../../../src/forget/name-event.ts";
 import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
 import type { Mapping } from "../../../src/mapping/mapping.ts";
 import type { StoredDeadLetter } from "../../../src/state/dead-letters.ts";
@@ -111,7 +111,7 @@ test("a client is found in the inbox by its own id, and not by another one's", a
   const { runtime, add } = start();
   await add(IDS[0] ?? "");
   const countsOf = async (id: string) =>
-    (await new TraceFinder(runtime, new EventNames(BY_ID, new Map()), [id]).find()).counts;
+    (await new TraceFinder(runtime, eventNames(BY_ID, new Map()), [id]).find()).counts;
   expect(await countsOf(IDS[0] ?? "")).toEqual({ inbox: 1 });
   expect(await countsOf(IDS[1] ?? "")).toEqual({});
 });

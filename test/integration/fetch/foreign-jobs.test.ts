@@ -4,7 +4,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { eraseTraces } from "../../../src/forget/erase-traces.ts";
 import { sealedIn, SEALED_FOR } from "../../../src/event/inbox.ts";
 import { TraceFinder } from "../../../src/forget/find-traces.ts";
-import { EventNames } from "../../../src/forget/name-event.ts";
+import { eventNames } from "../../../src/forget/name-event.ts";
 import { Sealing } from "../../../src/state/sealing.ts";
 import { FETCH_QUEUE } from "../../../src/state/thin-events.ts";
 import { startFetch } from "../../../workers/fetch.ts";
@@ -36,7 +36,7 @@ it("a job of another client in the queue of fetches ends, and keeps no person fr
   const queue = new Queue(FETCH_QUEUE, { connection: redis, prefix: config.QUEUE_PREFIX });
   await queue.addBulk(DATA.map((_, n) => ({ name: "fetch", data: {}, opts: { jobId: `f${n}` } })));
   for (const [n, data] of DATA.entries()) await redis.hset(queue.toKey(`f${n}`), "data", data);
-  const finder = new TraceFinder(runtime, new EventNames(mapping, new Map()), ["contact/7"]);
+  const finder = new TraceFinder(runtime, eventNames(mapping, new Map()), ["contact/7"]);
   const fetch = startFetch(runtime);
   onTestFinished(() => fetch.close());
   const isActive = async () => (await thinEvents.queue.getActiveCount()) > 0;
@@ -56,7 +56,7 @@ it("a job in the inbox that no worker can read keeps no person from being erased
   const { inbox, mapping, redis, resealing } = runtime;
   for (const id of ["1", "2"]) await inbox.queue.add("event", personEvent(id), { jobId: `b${id}` });
   await redis.hset(inbox.queue.toKey("b1"), "data", "not json");
-  const finder = new TraceFinder(runtime, new EventNames(mapping, new Map()), ["2"]);
+  const finder = new TraceFinder(runtime, eventNames(mapping, new Map()), ["2"]);
   expect((await finder.find()).counts).toEqual({ inbox: 1 });
   await inbox.queue.add("event", { sealed: await otherSealing.seal("{}", SEALED_FOR) });
   const jobs = [{ queue: inbox.queue, about: SEALED_FOR, sealedIn }];

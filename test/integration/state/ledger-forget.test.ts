@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, it } from "vitest";
 import { readOne } from "../../../src/ops/redis-reading.ts";
-import { Records } from "../../../src/forget/record-traces.ts";
+import { eraseRecord } from "../../../src/forget/record-traces.ts";
 import type { Keys } from "../../../src/state/keys.ts";
 import { StateAge } from "../../../src/state/state-age.ts";
 import {
@@ -56,8 +56,7 @@ it("a forgotten row is not believed, its orders are, and the listing fills it ag
 
 it("a relation that is listed after its record was erased has the record's orders", async () => {
   await settleFirst();
-  const records = new Records({ ...stores, redis });
-  expect(await records.erase("4711")).toMatchObject({ found: ["ledger"] });
+  expect(await eraseRecord({ ...stores, redis }, "4711")).toMatchObject({ found: ["ledger"] });
   await ledger.forgetAll();
   await list("4711", "listed");
   expect((await stage("order 4", "four")).result).toBe("superseded");

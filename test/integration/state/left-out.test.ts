@@ -1,6 +1,6 @@
 import { Redis } from "ioredis";
 import { afterAll, expect, inject, test } from "vitest";
-import { Records } from "../../../src/forget/record-traces.ts";
+import { eraseRecord, lookAtRecord } from "../../../src/forget/record-traces.ts";
 import { readOne } from "../../../src/ops/redis-reading.ts";
 import { Resealing } from "../../../src/state/reseal.ts";
 import { Sealing } from "../../../src/state/sealing.ts";
@@ -37,9 +37,9 @@ test("keeps the newest event, sealed, of a record that lacks a value, and counts
   await new Resealing(redis, keys, rotated.sealing, rotated.records).pass([], async () => {});
   const onlyNew = storesOf(redis, { keys, sealing: new Sealing([newer]) });
   expect(await onlyNew.staged.leftOut.find("1")).toMatchObject({ event });
-  const records = new Records({ ...onlyNew, redis });
-  expect((await records.look("1")).found).toContain("leftOut");
-  expect((await records.erase("1")).found).toContain("leftOut");
+  const rest = { ...onlyNew, redis };
+  expect((await lookAtRecord(rest, "1")).found).toContain("leftOut");
+  expect((await eraseRecord(rest, "1")).found).toContain("leftOut");
   expect(await redis.exists(keys.leftOut)).toBe(0);
   expect(await counts()).toEqual({ service: 0, branch: 0 });
 });
