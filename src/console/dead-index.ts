@@ -37,14 +37,7 @@ interface Member {
   readonly at: number;
 }
 
-export interface Look {
-  /** Undefined while they are counted for the first time. */
-  readonly counted: CountedLetters | undefined;
-  /** Newer numbers are being counted. */
-  readonly isCounting: boolean;
-  /** How many dead letters were looked at so far. */
-  readonly seen: number;
-}
+export type Look = Awaited<ReturnType<DeadIndex["look"]>>;
 
 export class DeadIndex {
   readonly #dead: Pick<DeadLetters, "details">;
@@ -62,12 +55,15 @@ export class DeadIndex {
   }
 
   /** For a page. @param isFresh whether it needs newer numbers than those that are known. */
-  async look(isFresh = false): Promise<Look> {
+  async look(isFresh = false) {
     if (isFresh) this.outdate();
     await Promise.race([this.#refresh(), sleep(WAIT_MS, undefined, { ref: false })]);
     return {
+      /** Undefined while they are counted for the first time. */
       counted: this.#counted,
+      /** Newer numbers are being counted. */
       isCounting: this.#running !== undefined,
+      /** How many dead letters were looked at so far. */
       seen: this.#seen,
     };
   }

@@ -3,8 +3,8 @@ import type { Mapping } from "../mapping/mapping.ts";
 import { counted } from "../ops/counted.ts";
 import type { ActBy } from "../state/audit-acts.ts";
 import type { Stores } from "../status/stores.ts";
-import { eraseTraces, isEmpty, type Erased } from "./erase-traces.ts";
-import { TraceFinder, TRACES, type Counts, type Traces } from "./find-traces.ts";
+import { eraseTraces, isEmpty } from "./erase-traces.ts";
+import { TraceFinder, TRACES, type Counts } from "./find-traces.ts";
 import { eventNames } from "./name-event.ts";
 import { rewriteFile } from "./rewrite-file.ts";
 
@@ -13,22 +13,11 @@ const MARGIN_MS = 60_000;
 
 const REWRITE_MS = 120_000;
 
-export interface FoundPerson {
-  readonly names: readonly string[];
-  readonly finder: TraceFinder;
-  readonly found: Traces;
-}
+type FoundPerson = Awaited<ReturnType<typeof findPerson>>;
 
-export interface Report extends Erased {
-  /** Undefined: the Redis is the operator's own, and rewriting its file is left to the operator. */
-  readonly isFileRewritten: boolean | undefined;
-}
+export type Report = Awaited<ReturnType<typeof erasePerson>>;
 
-export async function findPerson(
-  stores: Stores,
-  mapping: Mapping,
-  names: readonly string[],
-): Promise<FoundPerson> {
+export async function findPerson(stores: Stores, mapping: Mapping, names: readonly string[]) {
   await stores.tenantLists.reload();
   const events = eventNames(mapping, stores.tenantLists.current());
   const finder = new TraceFinder(stores, events, names);
@@ -40,7 +29,7 @@ export async function erasePerson(
   { finder, found, names }: FoundPerson,
   { by, details }: ActBy,
   onWait: () => void,
-): Promise<Report> {
+) {
   const { auditActs, config, redis, stateVersion } = stores;
   await stateVersion.require();
   const act = "forget";
@@ -55,9 +44,12 @@ export async function erasePerson(
   const done = await eraseTraces(stores, finder, found, { withinMs, onWait });
   // Before the file is rewritten. While something is left, the approval of this very act still needs its own.
   if (isEmpty(done.left)) await stores.approvals.forget(found.crmCodes);
-  const isFileRewritten =
-    config.REDIS_URL === undefined ? await rewriteFile(redis, REWRITE_MS) : undefined;
-  return { ...done, isFileRewritten };
+  return {
+    ...done,
+    /** Undefined: the Redis is the operator's own, and rewriting its file is left to the operator. */
+    isFileRewritten:
+      config.REDIS_URL === undefined ? await rewriteFile(redis, REWRITE_MS) : undefined,
+  };
 }
 
 /** "1 row of the ledger, 2 dead letters" */

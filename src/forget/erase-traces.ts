@@ -12,23 +12,18 @@ const AGAIN_MS = 250;
 /** A change moves on between two reads: only what two searches do not find is gone. */
 const EMPTY_SEARCHES = 2;
 
-export interface Erased {
-  readonly erased: Readonly<Counts>;
-  /** What is still there: a request was under way for too long, or events keep coming. */
-  readonly left: Traces;
-}
-
 /**
  * @param first what was found before.
  * @param withinMs after which it gives up.
  * @param onWait called once, when something must end first that is under way.
+ * @returns also what is left: a request was under way for too long, or events keep coming.
  */
 export async function eraseTraces(
   stores: Stores,
   finder: TraceFinder,
   first: Traces,
   { withinMs, onWait }: { readonly withinMs: number; readonly onWait: () => void },
-): Promise<Erased> {
+) {
   const deadline = performance.now() + withinMs;
   const erased: Counts = {};
   let hasWaited = false;

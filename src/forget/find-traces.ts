@@ -22,17 +22,7 @@ export const TRACES = {
 export type TraceKind = keyof typeof TRACES;
 export type Counts = Partial<Record<TraceKind, number>>;
 
-export interface Traces {
-  readonly counts: Readonly<Counts>;
-  /** Events and dead letters, which are erased one by one. */
-  readonly pieces: readonly Piece[];
-  /** crmCodes under which something is kept. */
-  readonly crmCodes: readonly string[];
-  /** The person's records in the CRM, as far as the traces name them. */
-  readonly subjects: readonly string[];
-  /** What is of another crmCode, and names one of these records: a merge, or a crmCode of its own. */
-  readonly related: readonly Piece[];
-}
+export type Traces = Awaited<ReturnType<TraceFinder["find"]>>;
 
 export class TraceFinder {
   readonly #stores: Stores;
@@ -57,7 +47,7 @@ export class TraceFinder {
     return [...this.#person.subjects];
   }
 
-  async find(): Promise<Traces> {
+  async find() {
     const all: Piece[] = [];
     for await (const piece of readPieces(this.#stores, this.#events)) all.push(piece);
     await this.#learnFrom(all);
@@ -79,8 +69,17 @@ export class TraceFinder {
         crmCodes.push(crmCode);
     }
     const subjects = new Set([...named, ...pieces].flatMap(({ subject }) => subject ?? []));
-    const related = all.filter((piece) => this.#person.isRelated(piece));
-    return { counts, pieces, crmCodes, subjects: [...subjects], related };
+    return {
+      counts: counts as Readonly<Counts>,
+      /** Events and dead letters, which are erased one by one. */
+      pieces,
+      /** crmCodes under which something is kept. */
+      crmCodes,
+      /** The person's records in the CRM, as far as the traces name them. */
+      subjects: [...subjects],
+      /** What is of another crmCode, and names one of these records: a merge, or a crmCode of its own. */
+      related: all.filter((piece) => this.#person.isRelated(piece)),
+    };
   }
 
   /**

@@ -129,19 +129,13 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
     },
 
     /** Counts a change that was created or updated, for the status. */
-    countSent(lane: Lane): void {
-      tell(`sent ${lane}`);
-    },
+    countSent: (lane: Lane): void => tell(`sent ${lane}`),
 
     /** Counts an event that has the source and id of another one, for the status. */
-    countReused(source: string): void {
-      tell(`id_reused ${source}`);
-    },
+    countReused: (source: string): void => tell(`id_reused ${source}`),
 
     /** Counts a value that the mapping could not use, for the status. */
-    countLeftOut(field: string): void {
-      tell(`left_out ${field}`);
-    },
+    countLeftOut: (field: string): void => tell(`left_out ${field}`),
 
     /** Counts how long the service took for a request about one relation that succeeded. */
     timeReply(operation: string, status: number | undefined, durationMs: number): void {

@@ -37,14 +37,7 @@ function scheduleFindings(readings: Readings): Finding[] {
 /** Kinds that a plan repairs. */
 const REPAIRED = ["missing", "different", "emptied", "terminated", "ended"] as const;
 
-export interface Differences {
-  /** When the comparison ended that has found them, ms. */
-  readonly at: number;
-  /** What was compared; "": not known. */
-  readonly name: string;
-  /** Relations that a plan can repair. */
-  readonly relations: number;
-}
+type Differences = ReturnType<typeof differencesIn>[number];
 
 /** What earlier comparisons have found of other exports, which the last one does not repair, newest first. */
 export function earlierDifferences({ openComparisons, reconciliation }: Readings): Differences[] {
@@ -52,6 +45,7 @@ export function earlierDifferences({ openComparisons, reconciliation }: Readings
   return differencesIn(openComparisons.filter(({ at }) => at < before));
 }
 
+/** @returns when each comparison ended, what was compared ("": not known), and the relations that a plan can repair. */
 const differencesIn = (
   all: readonly { readonly at: number; readonly drift: ByKind; readonly name?: string }[],
 ) =>

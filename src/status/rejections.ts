@@ -14,24 +14,15 @@ const MIN_SHARE = 0.2;
 const RECENT_HOURS = 1 / 12;
 
 const ROLES = ["intake", "sync"] as const;
+type Role = (typeof ROLES)[number];
 
-/** A stretch of time up to now in which one role rejected too many changes. */
-export interface Rejections {
-  readonly role: (typeof ROLES)[number];
-  readonly since: number;
-  readonly rejected: number;
-  readonly checked: number;
-  /** What the largest number of them was rejected for. */
-  readonly top: {
-    readonly reason: DeadReason;
-    /** `none` when the reason is about no field. */
-    readonly field: string;
-    readonly count: number;
-  };
-}
+export type Rejections = ReturnType<typeof rejectionsIn>[number];
 
-/** @param slices of the last hour, oldest first. */
-export function rejectionsIn(slices: readonly Slice[], now: number, hourMs: number): Rejections[] {
+/**
+ * @param slices of the last hour, oldest first.
+ * @returns the stretch of time up to now in which a role rejected too many changes, and what most were rejected for.
+ */
+export function rejectionsIn(slices: readonly Slice[], now: number, hourMs: number) {
   return ROLES.flatMap((role) => {
     const stretch = worstStretch(
       slices.map(({ since, counts }) => ({ since, ...tallyOf(role, counts) })),
@@ -50,23 +41,21 @@ const from = (since: number, slices: readonly Slice[]): Slice[] =>
   slices.filter((slice) => slice.since >= since);
 
 /** Tally of the changes that were checked since then; if there are none, of the last slice that has some. */
-function newestOf(role: Rejections["role"], since: number, slices: readonly Slice[]) {
+function newestOf(role: Role, since: number, slices: readonly Slice[]) {
   const recent = tallyOf(role, sumOf(from(since, slices)));
   if (recent.all > 0) return recent;
   const tallies = slices.map(({ counts }) => tallyOf(role, counts));
   return tallies.findLast(({ all }) => all > 0) ?? recent;
 }
 
-function tallyOf(role: Rejections["role"], counts: Readonly<Record<string, number>>) {
+function tallyOf(role: Role, counts: Readonly<Record<string, number>>) {
   const bad = counts[`checked ${role} rejected`] ?? 0;
   return { bad, all: bad + (counts[`checked ${role} passed`] ?? 0) };
 }
 
-function topOf(
-  role: Rejections["role"],
-  counts: Readonly<Record<string, number>>,
-): Rejections["top"] | undefined {
-  let top: Rejections["top"] | undefined;
+/** Its field is `none` when the reason is about no field. */
+function topOf(role: Role, counts: Readonly<Record<string, number>>) {
+  let top: { reason: DeadReason; field: string; count: number } | undefined;
   for (const [name, count] of Object.entries(counts)) {
     const [, reason, field = "none"] = /^rejected (\w+) (\S+)$/.exec(name) ?? [];
     if (!isReason(reason) || REJECTED_BY_SYNC.has(reason) !== (role === "sync")) continue;

@@ -4,19 +4,17 @@
 export const SILENT_MS = 86_400_000;
 const FORGOTTEN_MS = 7 * SILENT_MS;
 
-export interface RefusedRequests {
-  readonly address: string;
-  /** The outcome of a webhook, or the HTTP status. */
-  readonly why: string;
-  readonly count: number;
-}
+export type RefusedRequests = ReturnType<typeof refusedIn>[number];
 
 /** @param at when its newest event was received, ms. */
 export const isSilent = (now: number, at: number): boolean =>
   now - at > SILENT_MS && now - at < FORGOTTEN_MS;
 
-/** @param outcomes `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` → how many. */
-export function refusedIn(outcomes: Readonly<Record<string, number>>): RefusedRequests[] {
+/**
+ * @param outcomes `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` → how many.
+ * @returns also why: the outcome of a webhook, or the HTTP status.
+ */
+export function refusedIn(outcomes: Readonly<Record<string, number>>) {
   return Object.entries(outcomes).flatMap(([name, count]) => {
     if (count === 0) return [];
     const [, webhook, outcome] = /^webhook_error (\S+) (\w+)$/.exec(name) ?? [];

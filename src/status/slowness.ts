@@ -11,23 +11,14 @@ const LONGER_MS = 500;
 const MIN_RECENT = 5;
 const MIN_USUAL = 20;
 
-/** A stretch of time up to now in which most replies were slow. Durations are medians, ms. */
-export interface Slowness {
-  readonly since: number;
-  readonly recentMs: number;
-  readonly usualMs: number;
-}
+export type Slowness = NonNullable<ReturnType<typeof slownessIn>>;
 
 /**
- * It has ended once the newest replies are quick, or when none came for a while.
+ * A stretch of time up to now in which most replies were slow, with medians. It has ended once the newest replies are quick, or when none came for a while.
  * @param minutes slices of the last hour; @param hours slices of the last day; both oldest first.
  * @param from a newest reply before it tells nothing of the present, ms
  */
-export function slownessIn(
-  minutes: readonly Slice[],
-  hours: readonly Slice[],
-  from = 0,
-): Slowness | undefined {
+export function slownessIn(minutes: readonly Slice[], hours: readonly Slice[], from = 0) {
   const day = sumOf(hours);
   const usualMs = usualBefore(minutes, day);
   if (usualMs === undefined) return undefined;
