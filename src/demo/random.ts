@@ -1,4 +1,6 @@
 /** Random values that are the same for the same seed. */
+import { seededRandom } from "../sandbox/seeded-random.ts";
+
 export interface Random {
   /** From 0 up to, but not including, 1. */
   readonly next: () => number;
@@ -11,15 +13,8 @@ export interface Random {
   uuid(): string;
 }
 
-/** Algorithm: mulberry32. */
 export function createRandom(seed: number): Random {
-  let state = seed >>> 0;
-  const next = (): number => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
+  const next = seededRandom(seed);
   const whole = (min: number, max: number): number => min + Math.floor(next() * (max - min + 1));
   const pick = <T>(list: readonly T[]): T => {
     if (list.length === 0) throw new RangeError("nothing to pick from");

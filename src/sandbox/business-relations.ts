@@ -7,20 +7,14 @@ import { error, json, problems, type ServiceResponse } from "./responses.ts";
 import { schemaConfig } from "./tenant-values.ts";
 import { validateRelation, type UnknownFields } from "./validate-relation.ts";
 
-interface BusinessRelationsDependencies {
-  readonly store: RelationStore;
-  readonly cursors: Cursors;
-  readonly unknownFields: UnknownFields;
-}
-
 export type BusinessRelations = ReturnType<typeof createBusinessRelations>;
 
 /** The five operations of the spec: each takes the data of a request and returns the response. */
-export function createBusinessRelations({
-  store,
-  cursors,
-  unknownFields,
-}: BusinessRelationsDependencies) {
+export function createBusinessRelations(
+  store: RelationStore,
+  cursors: Cursors,
+  unknownFields: UnknownFields,
+) {
   return {
     schemaConfig: (client: Client): ServiceResponse => json(200, schemaConfig(client.rules)),
 

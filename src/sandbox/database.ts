@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { AdministrationError } from "./administration-error.ts";
 
 /** Raise it with every change of the tables below; files of other versions are not opened. */
 const SCHEMA_VERSION = 1;
@@ -70,10 +71,6 @@ const TABLES = `
   ) WITHOUT ROWID;
 `;
 
-export class SandboxDatabaseError extends Error {
-  override readonly name = "SandboxDatabaseError";
-}
-
 /**
  * Opens the sandbox's file, and creates it if it is missing. Several processes may have it open.
  * WAL with synchronous=NORMAL: a confirmed write survives `kill -9` of the process.
@@ -83,7 +80,7 @@ export function openDatabase(file: string, { mustExist = false } = {}): Database
   try {
     // A folder that this user may not enter says nothing about the file: that is an error.
     if (mustExist && statSync(file, { throwIfNoEntry: false }) === undefined) {
-      throw new SandboxDatabaseError(`there is no sandbox database at ${file}`);
+      throw new AdministrationError(`there is no sandbox database at ${file}`);
     }
     if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true });
     database = new DatabaseSync(file, {
@@ -97,9 +94,9 @@ export function openDatabase(file: string, { mustExist = false } = {}): Database
     return database;
   } catch (cause) {
     database?.close();
-    if (cause instanceof SandboxDatabaseError) throw cause;
+    if (cause instanceof AdministrationError) throw cause;
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new SandboxDatabaseError(`${file} cannot be used as a sandbox database: ${reason}`);
+    throw new AdministrationError(`${file} cannot be used as a sandbox database: ${reason}`);
   }
 }
 
@@ -112,7 +109,7 @@ function prepareTables(database: DatabaseSync, file: string): void {
     if (version === SCHEMA_VERSION && database.prepare(hasTables).get() !== undefined) return;
     const foreign = database.prepare("SELECT 1 FROM sqlite_schema LIMIT 1").get() !== undefined;
     if (version !== 0 || foreign) {
-      throw new SandboxDatabaseError(`${file} is not a database of this version of the sandbox`);
+      throw new AdministrationError(`${file} is not a database of this version of the sandbox`);
     }
     database.exec(TABLES);
     const secret = database.prepare("INSERT INTO secrets (name, value) VALUES (?, ?)");

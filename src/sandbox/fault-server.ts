@@ -9,32 +9,20 @@ import { send } from "./service.ts";
 /** The server where tests arm faults. It needs no token and must listen on loopback only. */
 export function createFaultServer(faults: Faults, log: RequestLog): FastifyInstance {
   const app = createHttpServer(() => undefined);
-  app.post("/faults", (request, reply) => {
-    send(reply, arm(faults, request.body));
-    return reply;
-  });
-  app.get("/faults", (_request, reply) => {
-    send(reply, json(200, { faults: faults.list() }));
-    return reply;
-  });
+  app.post("/faults", (request, reply) => send(reply, arm(faults, request.body)));
+  app.get("/faults", (_request, reply) => send(reply, json(200, { faults: faults.list() })));
   app.delete("/faults", (_request, reply) => {
     faults.disarmAll();
-    send(reply, json(200, { faults: [] }));
-    return reply;
+    return send(reply, json(200, { faults: [] }));
   });
   app.delete<{ Params: { id: string } }>("/faults/:id", (request, reply) => {
     const found = faults.disarm(Number(request.params.id));
-    send(reply, found ? json(200, { faults: faults.list() }) : error(404, "No such fault"));
-    return reply;
+    return send(reply, found ? json(200, { faults: faults.list() }) : error(404, "No such fault"));
   });
-  app.get("/requests", (_request, reply) => {
-    send(reply, json(200, log.counts()));
-    return reply;
-  });
+  app.get("/requests", (_request, reply) => send(reply, json(200, log.counts())));
   app.delete("/requests", (_request, reply) => {
     log.resetCounts();
-    send(reply, json(200, log.counts()));
-    return reply;
+    return send(reply, json(200, log.counts()));
   });
   return app;
 }

@@ -14,7 +14,8 @@ export function createHttpServer(onError: (error: unknown) => void): FastifyInst
     exposeHeadRoutes: false,
     forceCloseConnections: "idle",
     rewriteUrl: (request) => rewriteUrl(request.url ?? "/"),
-    frameworkErrors: (_cause, _request, reply) => send(reply, error(400, "The path is not valid")),
+    frameworkErrors: (_cause, _request, reply) =>
+      void send(reply, error(400, "The path is not valid")),
     clientErrorHandler: (cause, socket) => rejectUnreadable(cause, socket),
   });
 
@@ -33,7 +34,7 @@ export function createHttpServer(onError: (error: unknown) => void): FastifyInst
   app.setErrorHandler((cause: FastifyError, _request, reply) => {
     const status = cause.statusCode ?? 500;
     if (status >= 500) onError(cause);
-    send(reply, errorResponse(status));
+    void send(reply, errorResponse(status));
   });
   app.setNotFoundHandler((_request, reply) => send(reply, error(404, "No such page")));
   return app;

@@ -65,20 +65,14 @@ export function injectFaults(app: FastifyInstance, faults: Faults, admission: Ad
 
   function strikeNow(fault: ActiveFault, request: FastifyRequest, reply: FastifyReply): void {
     switch (fault.fault) {
-      case "error": {
-        const { status, headers, body } = errorResponse(fault);
-        void reply
-          .code(status)
-          .headers(headers ?? {})
-          .send(body);
-        return;
-      }
+      case "error":
+        return void send(reply, errorResponse(fault));
       case "rate-limit":
-        return send(reply, rateLimitResponse(fault, Date.now()));
+        return void send(reply, rateLimitResponse(fault, Date.now()));
       case "revoked":
-        return send(reply, unauthorised());
+        return void send(reply, unauthorised());
       case "blocked":
-        return send(reply, admission.blocked(request.raw));
+        return void send(reply, admission.blocked(request.raw));
       case "reset":
       case "truncate":
         return reset(request);

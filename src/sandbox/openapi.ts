@@ -25,7 +25,7 @@ export function openApiDocument(unknownFields: UnknownFields) {
     (paths[path] ??= {})[method.toLowerCase()] = { ...described, parameters };
   };
   for (const { method, path, operation } of SPECIFIED_ENDPOINTS) {
-    add(path, method, describeOperation[operation], operation === "list");
+    add(path, method, DESCRIBED[operation], operation === "list");
   }
   for (const { method, path, purpose } of NAMED_ENDPOINTS) {
     add(path, method, {
@@ -82,69 +82,49 @@ const everywhere = {
   },
   "500": errorContent("Internal server error"),
 };
-const withBody = {
-  "400": errorContent("Invalid input"),
-  "413": errorContent("Body too large"),
-  "415": errorContent("Body not application/json"),
-};
-const requestBody = { required: true, content: content("BusinessRelation") };
-const tags = ["Business relations"];
 
-const describeOperation: Record<BusinessRelationsOperation, Operation> = {
-  "schema-config": {
-    operationId: "getSchemaConfig",
-    summary: "Fields whose allowed values the client configured",
-    tags,
-    responses: {
-      "200": response("The client's value lists", "TenantBusinessRelationSchemaResponse"),
-      ...everywhere,
-    },
-  },
-  list: {
-    operationId: "listBusinessRelations",
-    summary: "List business relations, page by page",
-    tags,
-    responses: {
-      "200": response("One page", "BusinessRelationPage"),
-      "400": errorContent("Invalid cursor"),
-      "422": errorContent("Invalid parameters"),
-      ...everywhere,
-    },
-  },
-  create: {
-    operationId: "createBusinessRelation",
-    summary: "Create a business relation",
-    tags,
-    requestBody,
-    responses: {
-      "201": response("Created", "WriteResponse"),
-      "409": errorContent("A business relation with this crmCode already exists"),
-      ...withBody,
-      ...everywhere,
-    },
-  },
-  get: {
-    operationId: "getBusinessRelation",
-    summary: "Retrieve one business relation",
-    tags,
-    responses: {
-      "200": response("The business relation", "BusinessRelation"),
-      "404": errorContent("Business relation not found"),
-      ...everywhere,
-    },
-  },
-  update: {
-    operationId: "updateBusinessRelation",
-    summary: "Replace an existing business relation",
-    tags,
-    requestBody,
-    responses: {
-      "200": response("Updated", "WriteResponse"),
-      "404": errorContent("Business relation not found"),
-      ...withBody,
-      ...everywhere,
-    },
-  },
+type Responses = Operation["responses"];
+
+const reads = (operationId: string, summary: string, responses: Responses): Operation => ({
+  operationId,
+  summary,
+  tags: ["Business relations"],
+  responses: { ...responses, ...everywhere },
+});
+
+const writes = (operationId: string, summary: string, responses: Responses): Operation => ({
+  ...reads(operationId, summary, {
+    ...responses,
+    "400": errorContent("Invalid input"),
+    "413": errorContent("Body too large"),
+    "415": errorContent("Body not application/json"),
+  }),
+  requestBody: { required: true, content: content("BusinessRelation") },
+});
+
+const NOT_FOUND = { "404": errorContent("Business relation not found") };
+
+const DESCRIBED: Record<BusinessRelationsOperation, Operation> = {
+  "schema-config": reads("getSchemaConfig", "Fields whose allowed values the client configured", {
+    "200": response("The client's value lists", "TenantBusinessRelationSchemaResponse"),
+  }),
+  list: reads("listBusinessRelations", "List business relations, page by page", {
+    "200": response("One page", "BusinessRelationPage"),
+    "400": errorContent("Invalid cursor"),
+    "422": errorContent("Invalid parameters"),
+  }),
+  create: writes("createBusinessRelation", "Create a business relation", {
+    "201": response("Created", "WriteResponse"),
+    "409": errorContent("A business relation with this crmCode already exists"),
+  }),
+  get: reads("getBusinessRelation", "Retrieve one business relation", {
+    "200": response("The business relation", "BusinessRelation"),
+    ...NOT_FOUND,
+  }),
+  update: writes("updateBusinessRelation", "Replace an existing business relation", {
+    "200": response("Updated", "WriteResponse"),
+    ...NOT_FOUND,
+  }),
 };
 
 function parametersOf(path: string, isList: boolean): object[] {

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyInstance } from "fastify";
 import type { Admission } from "./admission.ts";
 import type { Client, Environment } from "./directory.ts";
 import { openApiDocument } from "./openapi.ts";
@@ -21,9 +21,14 @@ interface PageDependencies {
   readonly unknownFields: UnknownFields;
 }
 
-const CONTENT_SECURITY_POLICY =
-  "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; " +
-  "base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+const DOCUMENT_HEADERS = {
+  "content-security-policy":
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; " +
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+  "x-content-type-options": "nosniff",
+  "referrer-policy": "no-referrer",
+  "cache-control": "no-cache",
+};
 
 /** The sandbox's own pages. They only read, and reading costs the client no quota. */
 export function servePages(app: FastifyInstance, dependencies: PageDependencies): void {
@@ -39,18 +44,7 @@ function serveDocuments(app: FastifyInstance, unknownFields: UnknownFields): voi
     "/assets/page.js": ["text/javascript; charset=utf-8", readAsset("page.js")],
   } as const;
   for (const [url, [type, text]] of Object.entries(documents)) {
-    app.get(url, (_request, reply) => {
-      void reply
-        .type(type)
-        .headers({
-          "content-security-policy": CONTENT_SECURITY_POLICY,
-          "x-content-type-options": "nosniff",
-          "referrer-policy": "no-referrer",
-          "cache-control": "no-cache",
-        })
-        .send(text);
-      return reply;
-    });
+    app.get(url, (_request, reply) => reply.type(type).headers(DOCUMENT_HEADERS).send(text));
   }
 }
 
@@ -67,14 +61,11 @@ function serveData(
     name: string,
     read: (client: Client, query: URLSearchParams) => ServiceResponse,
   ): void => {
-    app.get(`/page/${name}`, (request: FastifyRequest, reply: FastifyReply) => {
+    app.get(`/page/${name}`, (request, reply) => {
       const result = admission.check(request.raw);
-      reply.header("cache-control", "no-store");
-      send(
-        reply,
-        result.admitted ? read(result.client, queryOf(request.originalUrl)) : result.response,
-      );
-      return reply;
+      void reply.header("cache-control", "no-store");
+      if (!result.admitted) return send(reply, result.response);
+      return send(reply, read(result.client, queryOf(request.originalUrl)));
     });
   };
 

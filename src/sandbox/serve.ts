@@ -82,7 +82,7 @@ const DRAIN_MS = 2000;
 
 /** Starts the sandbox in this process. */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
-  const environment = options.environment ?? "test";
+  const { environment = "test", policy = "fixed", unknownFields = "reject" } = options;
   const database = openDatabase(options.database ?? ":memory:");
   const servers: FastifyInstance[] = [];
   const close = async (): Promise<void> => {
@@ -92,10 +92,29 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   try {
     const administration = new Administration(database);
     const directory = new Directory(database, environment);
-    const faults = options.faults === true ? new Faults() : undefined;
     const log = new RequestLog();
-    const app = createApp({ options, environment, database, directory, faults, log });
+    const admission = new Admission(directory, options.trustedProxies ?? [], {
+      policy,
+      limits: { ...SPECIFIED_LIMITS, ...options.limits },
+      countBy: options.countBy ?? "client",
+    });
+    const app = createHttpServer(options.onError ?? (() => undefined));
     servers.push(app);
+    serveBusinessRelations(app, {
+      admission,
+      relations: createBusinessRelations(
+        new RelationStore(database),
+        new Cursors(readSecret(database, "cursor")),
+        unknownFields,
+      ),
+      log,
+      rateHeaders: options.rateHeaders ?? "429",
+      retryAfter: options.retryAfter ?? "seconds",
+    });
+    const faults = options.faults === true ? new Faults() : undefined;
+    if (faults !== undefined) injectFaults(app, faults, admission);
+    const view = new RelationView(database);
+    servePages(app, { admission, view, log, environment, policy, unknownFields });
     const url = await listen(app, options.host ?? DEFAULT_HOST, options.port ?? 0);
     let faultsUrl: string | null = null;
     if (faults !== undefined) {
@@ -114,49 +133,6 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
     await close();
     throw error;
   }
-}
-
-interface AppDependencies {
-  readonly options: SandboxOptions;
-  readonly environment: Environment;
-  readonly database: DatabaseSync;
-  readonly directory: Directory;
-  readonly faults: Faults | undefined;
-  readonly log: RequestLog;
-}
-
-function createApp(dependencies: AppDependencies): FastifyInstance {
-  const { options, environment, database, directory, faults, log } = dependencies;
-  const policy = options.policy ?? "fixed";
-  const unknownFields = options.unknownFields ?? "reject";
-  const admission = new Admission(directory, options.trustedProxies ?? [], {
-    policy,
-    limits: { ...SPECIFIED_LIMITS, ...options.limits },
-    countBy: options.countBy ?? "client",
-  });
-  const relations = createBusinessRelations({
-    store: new RelationStore(database),
-    cursors: new Cursors(readSecret(database, "cursor")),
-    unknownFields,
-  });
-  const app = createHttpServer(options.onError ?? (() => undefined));
-  serveBusinessRelations(app, {
-    admission,
-    relations,
-    log,
-    rateHeaders: options.rateHeaders ?? "429",
-    retryAfter: options.retryAfter ?? "seconds",
-  });
-  if (faults !== undefined) injectFaults(app, faults, admission);
-  servePages(app, {
-    admission,
-    view: new RelationView(database),
-    log,
-    environment,
-    policy,
-    unknownFields,
-  });
-  return app;
 }
 
 async function listen(app: FastifyInstance, host: string, port: number): Promise<string> {

@@ -24,8 +24,6 @@ const SERVICE_ROUTE = "/service";
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** Set for every request to the service. */
-    received: ReceivedRequest | null;
     /** Set for requests to one of the five operations that passed all checks. */
     admitted: AdmittedRequest | null;
   }
@@ -65,7 +63,6 @@ export function pathOf(url: string): string {
 
 export function serveBusinessRelations(app: FastifyInstance, options: ServiceOptions): void {
   const { admission, relations, log } = options;
-  app.decorateRequest("received", null);
   app.decorateRequest("admitted", null);
 
   // Requests that fail a check get their response before the body is read.
@@ -79,20 +76,16 @@ export function serveBusinessRelations(app: FastifyInstance, options: ServiceOpt
       startedMs: performance.now(),
       client: undefined,
     };
-    request.received = received;
     // Fastify's onResponse hook does not run when a fault cuts the connection; "close" always comes.
     reply.raw.once("close", () => logRequest(log, received, request, reply));
-    const failure = admit(request, reply, target);
+    const failure = admit(request, reply, target, received);
     if (failure === undefined) return next();
-    send(reply, failure);
+    void send(reply, failure);
   });
 
   app.all(SERVICE_ROUTE, (request, reply) => {
     // The address was this inner route, not one of the service's paths.
-    if (request.admitted === null) {
-      send(reply, error(404, "No such endpoint"));
-      return reply;
-    }
+    if (request.admitted === null) return send(reply, error(404, "No such endpoint"));
     const { client, operation, crmCode } = request.admitted;
     const handle: Record<BusinessRelationsOperation, () => ServiceResponse> = {
       "schema-config": () => relations.schemaConfig(client),
@@ -101,8 +94,7 @@ export function serveBusinessRelations(app: FastifyInstance, options: ServiceOpt
       create: () => relations.create(client, request.body),
       update: () => relations.update(client, crmCode, request.body),
     };
-    send(reply, handle[operation]());
-    return reply;
+    return send(reply, handle[operation]());
   });
 
   /** Sets `request.admitted`; otherwise returns the response to send. */
@@ -110,10 +102,11 @@ export function serveBusinessRelations(app: FastifyInstance, options: ServiceOpt
     request: FastifyRequest,
     reply: FastifyReply,
     target: Target,
+    received: ReceivedRequest,
   ): ServiceResponse | undefined {
     reply.header("cache-control", "no-store");
     const result = admission.check(request.raw);
-    request.received!.client = result.client;
+    received.client = result.client;
     if (!result.admitted) return result.response;
     const nowMs = Date.now();
     const count = admission.count(result.client, nowMs);
@@ -167,13 +160,16 @@ function noOperation(
   }
 }
 
-export function send(reply: FastifyReply, { status, headers, body }: ServiceResponse): void {
-  void reply
+/** Of an error that a fault injects, the headers may name another content type. */
+export const send = (
+  reply: FastifyReply,
+  { status, headers, body }: ServiceResponse,
+): FastifyReply =>
+  reply
     .code(status)
-    .headers(headers ?? {})
     .type("application/json")
+    .headers(headers ?? {})
     .send(body);
-}
 
 export function queryOf(url: string): URLSearchParams {
   const start = url.indexOf("?");
