@@ -1,5 +1,5 @@
 /** Redrives dead letters: those that a person asks for, and those that the tenant's lists allow now. */
-import { forecastsOf, openRedriveView, type RedriveView } from "../src/dead-letters/forecast.ts";
+import { forecastOf, openRedriveView, type RedriveView } from "../src/dead-letters/forecast.ts";
 import { redrive } from "../src/dead-letters/redrive.ts";
 import type { StoredDeadLetter } from "../src/state/dead-letters.ts";
 import type { Accepted, AcceptPorts } from "../src/sync/accept-event.ts";
@@ -105,11 +105,11 @@ export async function redriveRejected(runtime: Runtime, since: number): Promise<
 /** Whether only the tenant's lists were in the way of the change, and no longer are. */
 async function isAllowed(letter: StoredDeadLetter, view: RedriveView): Promise<boolean> {
   if (letter.reason !== "invalid" || !letter.problems.every(isTenantProblem)) return false;
-  const [forecast] = await forecastsOf([letter], view);
+  const { kind } = await forecastOf(letter, view);
   return (
-    forecast?.kind === "sent" ||
-    forecast?.kind === "settled" ||
-    (forecast?.kind === "unknown" && letter.problems.some(isKeptProblem))
+    kind === "sent" ||
+    kind === "settled" ||
+    (kind === "unknown" && letter.problems.some(isKeptProblem))
   );
 }
 

@@ -172,13 +172,13 @@ const faultsOf = ({ problems, reason }: StoredDeadLetter): string =>
 export function letterView(
   session: Session,
   letter: StoredDeadLetter,
-  forecast: Forecast | undefined,
+  forecast: Forecast,
   leftMs: number | undefined,
 ): Html {
   const { at, crmCode, firstAt, id, problems, reason, source, times } = letter;
   const later = laterText(letter);
   const name = crmCode ?? subjectOf(letter);
-  const fails = forecast?.kind === "fails";
+  const fails = forecast.kind === "fails";
   const confirm = (act: ActName, style: string, text: string) =>
     html`<a class="button ${style}" href="${pathTo(`${PATH}/confirm`, { act, id, at })}"
       >${text}</a
@@ -186,8 +186,7 @@ export function letterView(
   return html`${back}
     <p class="notice ${fails ? "bad" : "warning"}">
       <span class="says"
-        >${inOurWords(remedyOf(letter))}
-        ${forecast !== undefined && html`Now it <strong>${forecastText(forecast)}</strong>.`}</span
+        >${inOurWords(remedyOf(letter))} Now it <strong>${forecastText(forecast)}</strong>.</span
       >
     </p>
     ${

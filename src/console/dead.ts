@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { itemOf } from "../approvals/carry-out.ts";
 import { needsApproval } from "../approvals/decide.ts";
 import { dropLetters, redriveLetters, type RecordAct } from "../dead-letters/act.ts";
-import { forecastsOf, openRedriveView } from "../dead-letters/forecast.ts";
+import { forecastOf, openRedriveView } from "../dead-letters/forecast.ts";
 import { GROUP_ID } from "../dead-letters/group-of.ts";
 import { previewRedrive } from "../dead-letters/preview-redrive.ts";
 import { fits } from "../dead-letters/select.ts";
@@ -80,7 +80,7 @@ function serveLetter(app: FastifyInstance, ports: ConsolePorts): void {
   app.get(`${PATH}/letter`, async (request, reply) => {
     const letter = await find(stores, queryOf(request)["id"]);
     const left = await stores.deadLetterExpiry.left([letter.id]);
-    const [forecast] = await forecastsOf([letter], await openRedriveView(stores, mapping));
+    const forecast = await forecastOf(letter, await openRedriveView(stores, mapping));
     const main = letterView(sessionOf(request), letter, forecast, left.get(letter.id));
     return sendPage(request, reply, ports, { title: "Dead letter", tab: "dead", main });
   });

@@ -13,7 +13,7 @@ import type { DeadReason } from "../sync/dead-letter.ts";
 import { partsOf } from "../sync/mapped.ts";
 import { decide } from "../sync/decide.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
-import { NO_ORDERS, rowWithoutProof, type LedgerRow, type Orders } from "../sync/ledger-row.ts";
+import type { LedgerRow, Orders } from "../sync/ledger-row.ts";
 import { isSuperseded, newestOrders, provenOf } from "../sync/record.ts";
 import type { Problem } from "../event/problem.ts";
 import { isKeptProblem } from "../sync/tenant-problems.ts";
@@ -30,9 +30,10 @@ export interface RedriveView {
   readonly now: () => number;
   /** The crmCode to which a record of the CRM led before. */
   codeOf(subject: string): Promise<string | undefined>;
-  /** What is known of these records, in their order. */
-  known(crmCodes: readonly string[]): Promise<readonly KnownRecord[]>;
+  known(crmCode: string): Promise<KnownRecord>;
 }
+
+type Body = Readonly<Record<string, unknown>>;
 
 interface KnownRecord {
   readonly row: LedgerRow;
@@ -42,7 +43,7 @@ interface KnownRecord {
 
 /** @param mapping the one that the events are mapped by; the caller closes it. */
 export async function openRedriveView(stores: Stores, mapping: Mapping): Promise<RedriveView> {
-  const { clock, keyring, staged, tenantLists } = stores;
+  const { clock, keyring, records, staged, tenantLists } = stores;
   const areKnown = await tenantLists.reload();
   return {
     mapping,
@@ -50,12 +51,9 @@ export async function openRedriveView(stores: Stores, mapping: Mapping): Promise
     fingerprintOf: await keyring.fingerprintOf(mapping.keeps),
     now: () => clock.now(),
     codeOf: (subject) => staged.codeOf(subject),
-    async known(crmCodes) {
-      const all = await staged.known(crmCodes);
-      return all.map((read) => ({
-        row: provenOf(read.row, read.warm),
-        newest: newestOrders(read),
-      }));
+    async known(crmCode) {
+      const read = await records.read(crmCode);
+      return { row: provenOf(read.row, read.warm), newest: newestOrders(read) };
     },
   };
 }
@@ -82,41 +80,20 @@ const BY_SERVICE: ReadonlySet<DeadReason> = new Set(["service_rejected", "contra
 
 const SETTLED: Forecast = { kind: "settled" };
 
-/** @param letters all in memory at the same time, so only some of many. @returns forecasts in their order. */
-export async function forecastsOf(
-  letters: readonly StoredDeadLetter[],
-  view: RedriveView,
-): Promise<Forecast[]> {
-  const plans = await Promise.all(letters.map((letter) => planOf(letter, view)));
-  const states = plans.flatMap(({ staged }) => staged);
-  const known = states.length === 0 ? [] : await view.known(states.map(({ crmCode }) => crmCode));
-  const onState = new Map(
-    states.map((state, index) => [state, forecastOfState(state, known[index], view)]),
-  );
-  return letters.map(({ problems, reason }, index) => {
-    const { forecasts = [], staged = [] } = plans[index] ?? {};
-    const all = [...forecasts, ...staged.map((state) => onState.get(state) ?? SETTLED)];
-    const [first = SETTLED] = all.sort((a, b) => ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind));
-    const isByService = BY_SERVICE.has(reason) || problems.some(isKeptProblem);
-    const isUnknown = first.kind === "sent" && isByService;
-    return isUnknown ? { kind: "unknown", why: "service" } : first;
-  });
-}
-
-interface LetterPlan {
-  readonly forecasts: readonly Forecast[];
-  /** What would be staged: the forecast of it depends on what is known of its record. */
-  readonly staged: readonly StateToStage[];
-}
-
-async function planOf(letter: StoredDeadLetter, view: RedriveView): Promise<LetterPlan> {
-  const { reason, problems } = letter;
+export async function forecastOf(letter: StoredDeadLetter, view: RedriveView): Promise<Forecast> {
+  const { problems, reason } = letter;
   const value = parsedEvent(letter);
+  if (value === undefined) return { kind: "fails", reason, problems };
   const staged: StateToStage[] = [];
-  if (value === undefined) return { forecasts: [{ kind: "fails", reason, problems }], staged };
-  const ports = dryPorts(view, staged);
-  const { records } = await acceptEvent(value, arrivalOf(letter, view.now()), ports);
-  return { forecasts: records.flatMap(forecastOfRecord), staged };
+  const arrival = arrivalOf(letter, view.now());
+  const { records } = await acceptEvent(value, arrival, dryPorts(view, staged));
+  const onStates = staged.map(async (state) => {
+    return forecastOfState(state, await view.known(state.crmCode), view);
+  });
+  const all = [...records.flatMap(forecastOfRecord), ...(await Promise.all(onStates))];
+  const [first = SETTLED] = all.sort((a, b) => ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind));
+  const isByService = BY_SERVICE.has(reason) || problems.some(isKeptProblem);
+  return first.kind === "sent" && isByService ? { kind: "unknown", why: "service" } : first;
 }
 
 /** @param staged takes the states that would be staged. */
@@ -178,28 +155,20 @@ function forecastOfRecord({ result, reason, problems = [] }: Accepted): Forecast
 
 function forecastOfState(
   state: StateToStage,
-  known: KnownRecord | undefined,
+  { row, newest }: KnownRecord,
   view: RedriveView,
 ): Forecast {
-  const { row, newest } = known ?? { row: rowWithoutProof(false), newest: NO_ORDERS };
   const { order, fieldsOrder = order } = state;
   const orders = { status: order, fields: state.payload === undefined ? "" : fieldsOrder };
   if (isSuperseded(orders, newest)) return SETTLED;
-  // A newer event without fields decides the status.
-  const settledStatus = order < row.orders.status ? row.orders.is : undefined;
-  const payload =
-    state.payload === undefined
-      ? undefined
-      : (JSON.parse(state.payload) as Readonly<Record<string, unknown>>);
-  const decision = decide(
-    {
-      payload,
-      status: settledStatus ?? state.status,
-      notUnderstood: state.notUnderstood ?? [],
-    },
-    row,
-    view.fingerprintOf,
-  );
+  const { notUnderstood = [], payload } = state;
+  const wanted = {
+    payload: payload === undefined ? undefined : (JSON.parse(payload) as Body),
+    // A newer event without fields decides the status.
+    status: (order < row.orders.status ? row.orders.is : undefined) ?? state.status,
+    notUnderstood,
+  };
+  const decision = decide(wanted, row, view.fingerprintOf);
   switch (decision.kind) {
     case "create":
     case "update":

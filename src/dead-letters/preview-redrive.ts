@@ -1,7 +1,7 @@
 /** Says beforehand what a redrive would achieve, by the present mapping, validation and value lists. */
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import { groupsOf, type GroupKey } from "./group-of.ts";
-import { forecastsOf, type RedriveView, type UnknownWhy, type Forecast } from "./forecast.ts";
+import { forecastOf, type RedriveView, type UnknownWhy, type Forecast } from "./forecast.ts";
 
 export interface RedrivePreview {
   readonly letters: number;
@@ -13,9 +13,6 @@ export interface RedrivePreview {
   /** For what those that fail would fail, the most frequent first; a letter may have several faults. */
   readonly failing: readonly (GroupKey & { readonly letters: number })[];
 }
-
-/** Letters whose events are in memory, and are mapped, at the same time. */
-const AT_ONCE = 20;
 
 /** Faults that are returned, and that are counted. */
 const MOST_RETURNED = 200;
@@ -30,16 +27,13 @@ export async function previewRedrive(
   const counts = { letters: 0, sent: 0, settled: 0, fails: 0 };
   const unknown: Record<UnknownWhy, number> = { fetch: 0, service: 0, lists: 0 };
   const failing = new Map<string, GroupKey & { letters: number }>();
-  for await (const batch of inBatches(letters)) {
-    const forecasts = await forecastsOf(batch, view);
-    for (const [index, forecast] of forecasts.entries()) {
-      const letter = batch[index];
-      if (letter !== undefined) onForecast(letter, forecast);
-      counts.letters += 1;
-      if (forecast.kind === "unknown") unknown[forecast.why] += 1;
-      else counts[forecast.kind] += 1;
-      if (forecast.kind === "fails") countFaults(failing, groupsOf(forecast));
-    }
+  for await (const letter of letters) {
+    const forecast = await forecastOf(letter, view);
+    onForecast(letter, forecast);
+    counts.letters += 1;
+    if (forecast.kind === "unknown") unknown[forecast.why] += 1;
+    else counts[forecast.kind] += 1;
+    if (forecast.kind === "fails") countFaults(failing, groupsOf(forecast));
   }
   const most = [...failing.values()].sort((a, b) => b.letters - a.letters);
   return { ...counts, unknown, failing: most.slice(0, MOST_RETURNED) };
@@ -54,17 +48,4 @@ function countFaults(
     if (known !== undefined) known.letters += 1;
     else if (failing.size < MOST_COUNTED) failing.set(key.id, { ...key, letters: 1 });
   }
-}
-
-async function* inBatches(
-  letters: AsyncIterable<StoredDeadLetter>,
-): AsyncGenerator<readonly StoredDeadLetter[]> {
-  let batch: StoredDeadLetter[] = [];
-  for await (const letter of letters) {
-    batch.push(letter);
-    if (batch.length < AT_ONCE) continue;
-    yield batch;
-    batch = [];
-  }
-  if (batch.length > 0) yield batch;
 }

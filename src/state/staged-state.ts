@@ -288,11 +288,6 @@ export class StagedStates extends Store {
     await this.redis.del(this.keys.seen(digestOf(eventKey)));
   }
 
-  /** What is known of these records, in the order given; texts are sealed. */
-  known(crmCodes: readonly string[]): Promise<ReadRecord[]> {
-    return Promise.all(crmCodes.map((crmCode) => this.#store.read(crmCode)));
-  }
-
   /** What waits of each of these records, or is to be verified, in the order given; texts are sealed. */
   async waiting(crmCodes: readonly string[]): Promise<(Staged | undefined)[]> {
     const found: (Staged | undefined)[] = [];
