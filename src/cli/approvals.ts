@@ -11,6 +11,7 @@ import { askedText, endText } from "../status/approval-text.ts";
 import { clockTime } from "../status/clock-time.ts";
 import type { Stores } from "../status/stores.ts";
 import { actorOf } from "./operator.ts";
+import { print, printEither } from "./output.ts";
 import { withStores } from "./with-stores.ts";
 
 interface Options {
@@ -62,8 +63,8 @@ your name. The person who asked cannot approve. docs/approvals.md describes it.`
 async function list({ json }: Options): Promise<void> {
   await withStores(async (stores) => {
     const all = await readApprovals(stores);
-    for (const one of all) await print(stores, one, json);
-    if (!json && all.length === 0) process.stdout.write("nothing was asked lately\n");
+    for (const one of all) await printOne(stores, one, json);
+    if (!json && all.length === 0) print("nothing was asked lately");
   });
 }
 
@@ -75,13 +76,13 @@ async function decide(
   await withStores(async (stores) => {
     await stores.stateVersion.require();
     const one = await act(stores, await findApproval(stores, id));
-    await print(stores, one, json);
+    await printOne(stores, one, json);
     if (json || one.state !== "approved" || one.plan === undefined) return;
     const { file, host, isByDaemon } = one.plan;
     const how = isByDaemon
       ? `the daemon on ${host} carries it out now`
       : `on ${host}, run: crmsync reconcile --apply ${file}`;
-    process.stdout.write(`${printable(how)}\n`);
+    print(printable(how));
   });
 }
 
@@ -101,10 +102,8 @@ async function doIt(stores: Stores, one: Approval): Promise<Approval> {
   }
 }
 
-async function print(stores: Stores, one: Approval, json: true | undefined): Promise<void> {
-  const text = json ? JSON.stringify(await jsonOf(stores, one)) : textOf(one);
-  process.stdout.write(`${printable(text)}\n`);
-}
+const printOne = async (stores: Stores, one: Approval, json: true | undefined): Promise<void> =>
+  printEither(json, json && (await jsonOf(stores, one)), printable(textOf(one)));
 
 const textOf = (one: Approval): string =>
   `${one.id}  ${one.asker.by} asked at ${clockTime(one.askedAt)} to ${askedText(one)}${one.reason === undefined ? "" : ` (${one.reason})`}: it ${endText(one)}`;

@@ -6,6 +6,7 @@ import { askedText } from "../status/approval-text.ts";
 import { clockTime } from "../status/clock-time.ts";
 import type { Stores } from "../status/stores.ts";
 import { actorOf } from "./operator.ts";
+import { printEither } from "./output.ts";
 
 /** Of the commands whose act may need an approval. */
 export const WHY_OPTION = [
@@ -42,11 +43,7 @@ export function printAsked(one: Approval, json: boolean | undefined): void {
     one.plan === undefined
       ? ""
       : `; then run crmsync reconcile --apply ${one.plan.file} on ${one.plan.host} again`;
-  process.stdout.write(
-    json
-      ? `${JSON.stringify({ asked: { id, act: one.act, expiresAt: new Date(expiresAt).toISOString() } })}\n`
-      : printable(
-          `asked: approval ${id}, to ${askedText(one)}. Another person approves it on the console, or with crmsync approvals approve ${id}${after}. It expires at ${until}`,
-        ) + "\n",
-  );
+  const document = { asked: { id, act: one.act, expiresAt: new Date(expiresAt).toISOString() } };
+  const text = `asked: approval ${id}, to ${askedText(one)}. Another person approves it on the console, or with crmsync approvals approve ${id}${after}. It expires at ${until}`;
+  printEither(json, document, printable(text));
 }

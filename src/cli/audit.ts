@@ -14,6 +14,7 @@ import {
 import { readConfig, type Config } from "../config.ts";
 import { counted } from "../ops/counted.ts";
 import { UserError } from "../ops/user-error.ts";
+import { printEither } from "./output.ts";
 import { withStores } from "./with-stores.ts";
 
 /** So many faults are printed for people, at most. */
@@ -75,8 +76,8 @@ async function verify(given: readonly string[], options: VerifyOptions): Promise
     ...verified.notes,
     ...(note === undefined ? endsUnknown(verified.chains, known) : [note]),
   ];
-  if (options.json) process.stdout.write(`${JSON.stringify(jsonOf({ ...verified, notes }))}\n`);
-  else process.stdout.write(textOf({ ...verified, notes }));
+  const result = { ...verified, notes };
+  printEither(options.json, jsonOf(result), textOf(result));
   if (verified.faults.length > 0) process.exitCode = 1;
 }
 
@@ -134,15 +135,15 @@ function textOf({ lines, faults, notes, chains }: Verified): string {
   const more = faults.length - MAX_PRINTED;
   return [
     ...faults.slice(0, MAX_PRINTED).map(placed),
-    ...(more > 0 ? [`and ${more} more\n`] : []),
+    ...(more > 0 ? [`and ${more} more`] : []),
     ...notes.map((note) => `note: ${placed(note)}`),
-    ...chains.map((chain) => `${chainText(chain)}\n`),
-    `${counted(lines, "line")}, ${faults.length === 0 ? "no fault" : counted(faults.length, "fault")}\n`,
-  ].join("");
+    ...chains.map(chainText),
+    `${counted(lines, "line")}, ${faults.length === 0 ? "no fault" : counted(faults.length, "fault")}`,
+  ].join("\n");
 }
 
 const placed = ({ file, line, says }: Fault): string =>
-  `${file === "" ? "" : `${file}:${line}: `}${says}\n`;
+  `${file === "" ? "" : `${file}:${line}: `}${says}`;
 
 const addHead = (text: string, before: readonly Head[] | undefined): readonly Head[] => [
   ...(before ?? []),
@@ -164,9 +165,8 @@ async function printHeads({ json }: { readonly json?: true }): Promise<void> {
     const heads = [...(await auditActs.heads())].map(([chain, { seq, hash, where, at }]) => {
       return { head: headText({ chain, seq, hash }), where, at: new Date(at).toISOString() };
     });
-    if (json) process.stdout.write(`${JSON.stringify(heads)}\n`);
-    else if (heads.length === 0)
-      process.stdout.write("Redis knows no audit trail: AUDIT_LOG was never set\n");
-    else for (const one of heads) process.stdout.write(`${one.head}  ${one.where}  ${one.at}\n`);
+    const lines = heads.map(({ at, head, where }) => `${head}  ${where}  ${at}`);
+    const none = "Redis knows no audit trail: AUDIT_LOG was never set";
+    printEither(json, heads, lines.join("\n") || none);
   });
 }

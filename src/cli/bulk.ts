@@ -3,14 +3,15 @@ import { Command } from "commander";
 import { cancelBulk, viewCancel, type Cancelled, type CancelView } from "../bulk/cancel.ts";
 import { pauseBulk, resumeBulk } from "../bulk/pause.ts";
 import { counted } from "../ops/counted.ts";
-import { allPrintable, printable, printableLines } from "../ops/printable.ts";
+import { allPrintable, printable } from "../ops/printable.ts";
 import { VERSION } from "../ops/version.ts";
 import { bulkLines } from "../status/bulk-text.ts";
 import { localTime } from "../status/local-time.ts";
 import { readStatus } from "../status/status.ts";
 import { confirmed } from "./confirm.ts";
 import { operatorName } from "./operator.ts";
-import { showBar } from "./reconcile/bars.ts";
+import { showBar } from "./bars.ts";
+import { print, printEither, printJson } from "./output.ts";
 import { withStores } from "./with-stores.ts";
 import { WrongUsage } from "./wrong-usage.ts";
 
@@ -67,10 +68,8 @@ and dead letters stay. A plan that was cancelled cannot be carried out again.`,
 async function status({ json }: JsonOption): Promise<void> {
   await withStores(async (stores) => {
     const { at, bulk, quota } = await readStatus(stores, VERSION);
-    const text = json
-      ? printableLines(JSON.stringify(bulk, undefined, 2))
-      : bulkLines(allPrintable(bulk), at, quota.limit).join("\n");
-    process.stdout.write(`${text}\n`);
+    if (json) printJson(bulk, 2);
+    else print(bulkLines(allPrintable(bulk), at, quota.limit).join("\n"));
   });
 }
 
@@ -78,7 +77,7 @@ async function pause({ json, reason }: JsonOption & { readonly reason?: string }
   await withStores(async (stores) => {
     const { begun, pause } = await pauseBulk(stores, { by: await operatorName(stores), reason });
     const since = new Date(pause.since).toISOString();
-    if (json) return print(printable(JSON.stringify({ begun, paused: { ...pause, since } })));
+    if (json) return printJson({ begun, paused: { ...pause, since } });
     const until = "no bulk change is sent until crmsync bulk resume; live changes go on";
     print(
       begun
@@ -92,8 +91,10 @@ async function resume({ json }: JsonOption): Promise<void> {
   await withStores(async (stores) => {
     const pause = await resumeBulk(stores, { by: await operatorName(stores) });
     const resumed = pause !== undefined;
-    if (json) return print(JSON.stringify({ resumed }));
-    print(resumed ? "resumed: bulk changes are sent again" : "was not paused; nothing changed");
+    const says = resumed
+      ? "resumed: bulk changes are sent again"
+      : "was not paused; nothing changed";
+    printEither(json, { resumed }, says);
   });
 }
 
@@ -116,8 +117,8 @@ async function cancel({ json, yes }: JsonOption & { readonly yes?: true }): Prom
     const { backlog, terminations } = await readStatus(stores, VERSION);
     const later = { inbox: backlog.inbox, toFetch: backlog.toFetch, held: terminations.held };
     const { plan, ...counts } = cancelled;
-    if (json) return print(JSON.stringify({ ...counts, plan: plan ?? null, ...later }));
-    print([...resultLines(cancelled), ...leftLines(later)].join("\n"));
+    const lines = [...resultLines(cancelled), ...leftLines(later)];
+    printEither(json, { ...counts, plan: plan ?? null, ...later }, lines.join("\n"));
   });
 }
 
@@ -155,5 +156,3 @@ function leftLines({ held, inbox, toFetch }: Record<"held" | "inbox" | "toFetch"
       : [`${counted(held, "held change stays", "held changes stay")}: crmsync held list`]),
   ];
 }
-
-const print = (line: string): void => void process.stdout.write(`${line}\n`);

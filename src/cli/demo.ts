@@ -4,6 +4,7 @@ import { renderAddresses } from "../demo/addresses.ts";
 import { compressClock, Demo, explainClock } from "../demo/run-demo.ts";
 import { startComponents } from "../demo/components.ts";
 import { painter, Screen } from "../demo/screen.ts";
+import { printEither } from "./output.ts";
 import { wholeNumber } from "./whole-number.ts";
 import { findFailures, renderVerdict, verdictJson } from "../demo/verdict.ts";
 
@@ -56,11 +57,8 @@ async function demo(flags: DemoFlags): Promise<void> {
     const verdict = await new Demo(flags, components, screen, interrupted).run();
     const equal = findFailures(verdict).length === 0;
     process.exitCode = equal ? 0 : 1;
-    process.stdout.write(
-      flags.json
-        ? `${JSON.stringify(verdictJson(verdict))}\n`
-        : `\n${renderVerdict(verdict, painter(process.stdout))}\n`,
-    );
+    const text = `\n${renderVerdict(verdict, painter(process.stdout))}`;
+    printEither(flags.json, verdictJson(verdict), text);
     if (!equal && !flags.dataDir)
       say("Run it again with --data-dir DIR to keep the logs of its components.");
     if (!flags.keep) return;

@@ -3,6 +3,7 @@ import { Command } from "commander";
 import { readConfig } from "../config.ts";
 import { checkAll } from "../doctor/check-all.ts";
 import { printable, printableLines } from "../ops/printable.ts";
+import { printJson } from "./output.ts";
 import type { Check } from "../doctor/check.ts";
 
 const MARKS = { ok: "✓", warn: "!", fail: "✗" } as const;
@@ -30,8 +31,7 @@ async function examine(options: { acceptTypes?: true; json?: true }): Promise<vo
     checks.push(...done);
     if (!options.json) process.stdout.write(done.map(linesOf).join(""));
   }
-  if (options.json)
-    process.stdout.write(`${printableLines(JSON.stringify(checks, undefined, 2))}\n`);
+  if (options.json) printJson(checks, 2);
   const code = checks.some(({ result }) => result === "fail") ? 1 : 0;
   // The process must end although a connection may hang. When this callback is called, all lines are written.
   // If a line could not be written, closed-pipe.ts reports that error first.

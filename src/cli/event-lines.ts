@@ -4,14 +4,11 @@ import { parseExactly } from "../event/exact-json.ts";
 import { jsonFaultAt } from "../event/json-fault.ts";
 import type { Lane } from "../event/lane.ts";
 import { printable } from "../ops/printable.ts";
-import { progressBar } from "./progress-bar.ts";
+import { showBar, type Bar } from "./bars.ts";
 import { linesOf, type TextFile } from "./text-lines.ts";
 
 /** How many invalid lines are reported one by one. */
 const MAX_REPORTED = 20;
-
-/** The bar is drawn again after so many lines. */
-const LINES_PER_DRAWING = 500;
 
 /** The event of one line, and how it was written. */
 export interface LineEvent {
@@ -38,7 +35,6 @@ export async function readEventLines(file: TextFile, options: ReadOptions): Prom
   try {
     for await (const line of linesOf(file)) {
       number += 1;
-      if (number % LINES_PER_DRAWING === 0) bar.draw(number);
       if (line.trim() === "") continue;
       const problem = await problemOf(line, options);
       if (problem === undefined) continue;
@@ -76,15 +72,12 @@ function problemOf(
     .join("; ");
 }
 
-/** How much of the file is read, on a terminal. */
-function showRead({ input, bytes }: TextFile, doing: string) {
-  if (!process.stderr.isTTY || bytes === undefined) return { draw() {}, stop() {} };
-  const bar = progressBar(`${doing} [{bar}] {percentage}% · {lines} lines · {eta_formatted} left`);
+/** How much of the file is read. */
+function showRead({ input, bytes }: TextFile, doing: string): Bar {
+  const bar = showBar(doing, "bytes");
   let read = 0;
-  input.on("data", (chunk: Buffer) => void (read += chunk.length));
-  bar.start(bytes, 0, { lines: 0 });
-  return {
-    draw: (lines: number) => bar.update(read, { lines }),
-    stop: () => bar.stop(),
-  };
+  if (bytes !== undefined) {
+    input.on("data", (chunk: Buffer) => bar.update((read += chunk.length), bytes));
+  }
+  return bar;
 }

@@ -6,6 +6,7 @@ import { TRACES, type TraceFinder, type Traces } from "../forget/find-traces.ts"
 import { loadMapping } from "../mapping/load-mapping.ts";
 import { printable, printableLines } from "../ops/printable.ts";
 import { isAsked, WHY_OPTION } from "./asked.ts";
+import { print, printEither } from "./output.ts";
 import { operatorName } from "./operator.ts";
 import { recordNames } from "./record-name.ts";
 import { similarText } from "./similar-text.ts";
@@ -63,9 +64,8 @@ async function forget(names: readonly string[], { apply, json, why }: Options): 
       const onWait = () =>
         process.stderr.write("waiting for a job or a request that is under way\n");
       const report = apply ? await erasePerson(stores, person, by, onWait) : undefined;
-      const line = JSON.stringify(jsonOf(found, report));
-      if (json) process.stdout.write(`${printable(line)}\n`);
-      else process.stdout.write(printableLines(textOf(names, found, report)));
+      const text = printableLines(textOf(names, found, report));
+      printEither(json, jsonOf(found, report), text);
       if (!json && isEmpty(found)) await printSimilar(finder, names);
       if (report !== undefined && !isEmpty(report.left)) process.exitCode = 1;
     } finally {
@@ -78,7 +78,7 @@ async function forget(names: readonly string[], { apply, json, why }: Options): 
 async function printSimilar({ lookup }: TraceFinder, names: readonly string[]): Promise<void> {
   for (const name of names) {
     const text = similarText(await lookup.similar(name));
-    if (text !== "") process.stdout.write(printableLines(`nothing is known of ${name}${text}\n`));
+    if (text !== "") print(printable(`nothing is known of ${name}${text}`));
   }
 }
 
@@ -105,31 +105,31 @@ function textOf(names: readonly string[], found: Traces, report: Report | undefi
   ];
   const others = related.map(({ place, id, crmCode, subject }) => {
     const name = crmCode === undefined ? `record ${subject ?? "unknown"}` : `crmCode ${crmCode}`;
-    return `not of it: the ${TRACES[place][0]} ${id} of the ${name} names this record; if it is the same person, give that name too\n`;
+    return `not of it: the ${TRACES[place][0]} ${id} of the ${name} names this record; if it is the same person, give that name too`;
   });
-  const head = `${who.join(", ") || names.join(", ")}\n`;
+  const head = who.join(", ") || names.join(", ");
   if (report === undefined) {
     const what = isEmpty(found)
-      ? "nothing of it is here\n"
-      : `would erase ${listOf(found.counts)}; give --apply to do it\n`;
-    return [head, what, ...others].join("");
+      ? "nothing of it is here"
+      : `would erase ${listOf(found.counts)}; give --apply to do it`;
+    return [head, what, ...others].join("\n");
   }
-  return [head, ...others, ...resultOf(report)].join("");
+  return [head, ...others, ...resultOf(report)].join("\n");
 }
 
 function resultOf({ erased, left, isFileRewritten }: Report): string[] {
   const file =
     isFileRewritten === undefined
-      ? 'Redis\' append-only file holds it until it is rewritten: redis-cli -u "$REDIS_URL" bgrewriteaof\n'
+      ? 'Redis\' append-only file holds it until it is rewritten: redis-cli -u "$REDIS_URL" bgrewriteaof'
       : isFileRewritten
-        ? "Redis' append-only file was rewritten without it\n"
-        : "Redis' append-only file could not be rewritten now: it holds it until the next rewrite\n";
+        ? "Redis' append-only file was rewritten without it"
+        : "Redis' append-only file could not be rewritten now: it holds it until the next rewrite";
   return [
-    Object.keys(erased).length === 0 ? "nothing of it was here\n" : `erased ${listOf(erased)}\n`,
+    Object.keys(erased).length === 0 ? "nothing of it was here" : `erased ${listOf(erased)}`,
     ...(isEmpty(left)
       ? []
-      : [`still there: ${listOf(left.counts)}, because it is under way; run the command again\n`]),
+      : [`still there: ${listOf(left.counts)}, because it is under way; run the command again`]),
     file,
-    "not erased: exports, plans and reports in RECONCILE_DIR and DATA_DIR/reconcile, logs, backups of Redis, the relation on the service, the record in the CRM\n",
+    "not erased: exports, plans and reports in RECONCILE_DIR and DATA_DIR/reconcile, logs, backups of Redis, the relation on the service, the record in the CRM",
   ];
 }

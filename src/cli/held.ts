@@ -1,11 +1,11 @@
 /** `crmsync held`: lists, releases and drops changes that wait for a person. */
 import { Command } from "commander";
-import { printable } from "../ops/printable.ts";
 import { choose, findAll, type Filter } from "../held/choose.ts";
 import { dropHeld, releaseHeld } from "../held/decide.ts";
 import { countOf, jsonOf, nameOf } from "./held/print.ts";
 import { isAsked, WHY_OPTION } from "./asked.ts";
 import { operatorName } from "./operator.ts";
+import { print, printEither } from "./output.ts";
 import { withStores } from "./with-stores.ts";
 import { WrongUsage } from "./wrong-usage.ts";
 
@@ -55,11 +55,8 @@ export function heldCommand(): Command {
 async function list(options: ListOptions): Promise<void> {
   await withStores(async ({ heldTerminations }) => {
     const found = await choose(heldTerminations, options);
-    for (const one of found) {
-      const line = options.json ? printable(JSON.stringify(jsonOf(one))) : nameOf(one);
-      process.stdout.write(`${line}\n`);
-    }
-    if (!options.json) process.stdout.write(`${countOf(found.length)}\n`);
+    for (const one of found) printEither(options.json, jsonOf(one), nameOf(one));
+    if (!options.json) print(countOf(found.length));
   });
 }
 
@@ -89,7 +86,7 @@ async function act(
     const by = await operatorName(stores);
     if (apply && what === "release") done.released = await releaseHeld(stores, by, found);
     else if (apply) done.dropped = await dropHeld(stores, by, found);
-    else if (!options.json) for (const one of found) process.stdout.write(`${nameOf(one)}\n`);
+    else if (!options.json) for (const one of found) print(nameOf(one));
     printResult(what, found.length, done, options);
   });
 }
@@ -100,14 +97,11 @@ function printResult(
   done: Readonly<Record<"released" | "dropped", number>>,
   options: ActOptions,
 ): void {
-  const left = options.apply ? count - done.released - done.dropped : 0;
-  if (options.json) {
-    const applied = options.apply ?? false;
-    process.stdout.write(`${JSON.stringify({ chosen: count, applied, ...done, left })}\n`);
-  } else if (!options.apply) {
-    process.stdout.write(`would ${what} ${countOf(count)}; give --apply to do it\n`);
-  } else {
-    const changed = left > 0 ? `, ${left} left: a newer event has replaced them` : "";
-    process.stdout.write(`${done.released} released, ${done.dropped} dropped${changed}\n`);
-  }
+  const { apply = false, json } = options;
+  const left = apply ? count - done.released - done.dropped : 0;
+  const changed = left > 0 ? `, ${left} left: a newer event has replaced them` : "";
+  const text = apply
+    ? `${done.released} released, ${done.dropped} dropped${changed}`
+    : `would ${what} ${countOf(count)}; give --apply to do it`;
+  printEither(json, { chosen: count, applied: apply, ...done, left }, text);
 }

@@ -9,6 +9,7 @@ import { makeFolder, type Made } from "./init/folder.ts";
 import { pathsOf, type FolderPaths } from "./init/paths.ts";
 import { loadCommand, MADE_SECRETS } from "./init/variables.ts";
 import { mappingTemplate } from "./mapping-template.ts";
+import { printEither } from "./output.ts";
 import { WrongUsage } from "./wrong-usage.ts";
 
 interface InitOptions {
@@ -48,11 +49,8 @@ function init(folder: string, { service, mapping, json }: InitOptions): void {
     ...(isPreset && { mapping: mappingTemplate(mapping) }),
   });
   const next = nextSteps(paths, service, mapping);
-  process.stdout.write(
-    json === true
-      ? `${JSON.stringify({ folder: paths.folder, ...made, next })}\n`
-      : [...describe(paths, made), "", "Next:", ...next.map((step) => `  ${step}`), ""].join("\n"),
-  );
+  const lines = [...describe(paths, made), "", "Next:", ...next.map((step) => `  ${step}`)];
+  printEither(json, { folder: paths.folder, ...made, next }, lines.join("\n"));
 }
 
 /** A mapping file stays where it is. @throws WrongUsage when it is not there. */

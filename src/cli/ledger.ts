@@ -3,6 +3,7 @@ import { Command } from "commander";
 import { counted } from "../ops/counted.ts";
 import { UserError } from "../ops/user-error.ts";
 import { recordAct } from "./operator.ts";
+import { printEither } from "./output.ts";
 import { withStores } from "./with-stores.ts";
 
 export function ledgerCommand(): Command {
@@ -40,11 +41,8 @@ async function stats({ json }: { readonly json?: true }): Promise<void> {
       if (row.terminated) counts.terminated += 1;
       if (row.uncertain) counts.uncertain += 1;
     }
-    process.stdout.write(
-      json
-        ? `${JSON.stringify({ state, ...counts })}\n`
-        : `the ledger is ${STATES[state]}\n${sentenceOf(counts)}\n`,
-    );
+    const text = `the ledger is ${STATES[state]}\n${sentenceOf(counts)}`;
+    printEither(json, { state, ...counts }, text);
   });
 }
 
@@ -85,11 +83,9 @@ async function forget(
     const rows = await redis.hlen(keys.ledger);
     const what = crmCode ?? (rows === 1 ? "the only row" : `all ${rows} rows`);
     const chosen = crmCode === undefined ? rows : 1;
-    const print = (forgotten: number, text: string) => {
-      const line = JSON.stringify({ chosen, applied: apply ?? false, forgotten });
-      process.stdout.write(`${json ? line : text}\n`);
-    };
-    if (!apply) return print(0, `would forget ${what}; give --apply to do it`);
+    const printEnd = (forgotten: number, text: string) =>
+      printEither(json, { chosen, applied: apply ?? false, forgotten }, text);
+    if (!apply) return printEnd(0, `would forget ${what}; give --apply to do it`);
     if (crmCode === undefined || (await ledger.row(crmCode))?.uncertain !== true) {
       await recordAct(stores, "ledger.forget", { crmCode });
     }
@@ -99,6 +95,6 @@ async function forget(
         `the row of ${crmCode} stays: a request of it is under way or had no answer, so its next change asks the service in any case`,
       );
     }
-    print(chosen, `forgot ${what}`);
+    printEnd(chosen, `forgot ${what}`);
   });
 }

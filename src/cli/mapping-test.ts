@@ -5,6 +5,7 @@ import type { Command } from "commander";
 import { loadMapping } from "../mapping/load-mapping.ts";
 import { printable } from "../ops/printable.ts";
 import { readCases } from "../preview/mapping-cases.ts";
+import { print, printJson } from "./output.ts";
 import { runCase, type Difference } from "../preview/run-case.ts";
 
 export function addTestCommand(mapping: Command): void {
@@ -38,15 +39,15 @@ async function test(name: string, options: { json?: true }): Promise<void> {
   const file = relative(".", given.file);
   if (options.json === true) {
     const result = { ok: failed === 0, mapping: given.mapping, file: given.file, cases };
-    process.stdout.write(`${printable(JSON.stringify(result))}\n`);
+    printJson(result);
   } else {
     for (const { name: title, line, ok, differences } of cases) {
       const place = ok ? "" : `  ${file}:${line}`;
       const shown = `${ok ? "✓" : "✗"} ${printable(title)}${place}`;
-      process.stdout.write(`${styleText(ok ? "green" : "red", shown)}\n`);
-      for (const one of differences) process.stdout.write(`${differenceText(one)}\n`);
+      print(styleText(ok ? "green" : "red", shown));
+      for (const one of differences) print(differenceText(one));
     }
-    process.stdout.write(`${cases.length - failed} passed, ${failed} failed\n`);
+    print(`${cases.length - failed} passed, ${failed} failed`);
   }
   if (failed > 0) process.exitCode = 1;
 }

@@ -12,6 +12,7 @@ import { MODULE } from "../mapping/read-whens.ts";
 import { printable } from "../ops/printable.ts";
 import { readInputs, unreadIn } from "../preview/read-records.ts";
 import { addInitCommand } from "./mapping-init.ts";
+import { print, printJson } from "./output.ts";
 import { addTestCommand } from "./mapping-test.ts";
 
 export function mappingCommand(): Command {
@@ -54,15 +55,13 @@ async function check(name: string, options: CheckOptions): Promise<void> {
   if (mapping !== undefined) warnings.push(...neverSent(mapping));
   if (options.json === true) {
     const ok = problems.length === 0;
-    process.stdout.write(`${JSON.stringify({ ok, objects, problems, warnings })}\n`);
+    printJson({ ok, objects, problems, warnings });
     if (!ok) process.exitCode = EXIT_CONFIG;
     return;
   }
-  for (const warning of warnings) process.stdout.write(`warning: ${warning}\n`);
+  for (const warning of warnings) print(`warning: ${warning}`);
   if (problems.length > 0) throw new MappingError(name, problems);
-  process.stdout.write(
-    `${name} has no mistakes${objects.length > 0 ? `; it maps ${objects.join(", ")}` : ""}\n`,
-  );
+  print(`${name} has no mistakes${objects.length > 0 ? `; it maps ${objects.join(", ")}` : ""}`);
 }
 
 /** Fields that a CRM's webhooks never bring, so that only its API fills them. */

@@ -4,6 +4,7 @@ import { readConfig } from "../config.ts";
 import { outcomesBody, testMessage, type Message } from "../notify/message.ts";
 import { NOTIFY_REMEDIES, openPoster, openSender, type Sent } from "../notify/send.ts";
 import { UserError } from "../ops/user-error.ts";
+import { print, printJson } from "./output.ts";
 
 export function notifyCommand(): Command {
   const notify = new Command("notify").description(
@@ -67,13 +68,11 @@ async function isTaken(target: Target, message: Message, isJson: boolean): Promi
   const remedy =
     result === "sent" ? undefined : NOTIFY_REMEDIES[result].replaceAll("NOTIFY_URL", variable);
   if (isJson) {
-    const line = { host, format, id: message.id, result, says, answer, tookMs, remedy };
-    process.stdout.write(`${JSON.stringify(line)}\n`);
+    printJson({ host, format, id: message.id, result, says, answer, tookMs, remedy });
   } else {
     const words = answer === "" ? "" : `: ${answer}`;
-    process.stdout.write(
-      `${host} (${format}) ${result === "sent" ? "took the message" : "did not take the message"}: ${says} after ${tookMs} ms${words}\n`,
-    );
+    const took = result === "sent" ? "took the message" : "did not take the message";
+    print(`${host} (${format}) ${took}: ${says} after ${tookMs} ms${words}`);
     if (remedy !== undefined) process.stderr.write(`${remedy}\n`);
   }
   return result === "sent";

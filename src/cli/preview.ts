@@ -25,6 +25,7 @@ import {
 import { readWebhook } from "../preview/read-webhook.ts";
 import { allPrintable, printable } from "../ops/printable.ts";
 import { UserError } from "../ops/user-error.ts";
+import { print, printJson } from "./output.ts";
 import { WrongUsage } from "./wrong-usage.ts";
 
 /** How long --ask waits for a permit, ms. */
@@ -86,7 +87,7 @@ async function preview(file: string, options: PreviewOptions): Promise<void> {
     const previews: PlacedPreview[] = [];
     for (const input of inputs) {
       const preview = { place: input.place, ...(await previewOne(input, mapping, view)) };
-      if (options.json === true) print(printable(JSON.stringify(preview)));
+      if (options.json === true) printJson(preview);
       else previews.push(preview);
       if (preview.result === "dead letter") process.exitCode = 1;
     }
@@ -153,8 +154,6 @@ function printAll(previews: readonly PlacedPreview[], unread: readonly Unread[])
 
 const BLIND =
   "The daemon's Redis could not be reached (set DATA_DIR or REDIS_URL as for the daemon): what the service has is not known, and the specification's value lists stand for the tenant's\n";
-
-const print = (text: string): void => void process.stdout.write(`${text}\n`);
 
 /** Without a Redis, the specification's own value lists apply and the decision is not known. */
 async function openView(

@@ -11,6 +11,7 @@ import { UserError } from "../ops/user-error.ts";
 import { Choice } from "./choice.ts";
 import { readEventLines, type LineEvent } from "./event-lines.ts";
 import { recordAct } from "./operator.ts";
+import { printEither } from "./output.ts";
 import { openTextFile } from "./text-lines.ts";
 
 /** Events sent to Redis in one round trip. */
@@ -97,11 +98,8 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
     await stores.close();
   }
   const { accepted, duplicates, invalid } = totals;
-  process.stdout.write(
-    json
-      ? `${JSON.stringify(totals)}\n`
-      : `${accepted} accepted, ${duplicates} already known, ${invalid} invalid\n`,
-  );
+  const says = `${accepted} accepted, ${duplicates} already known, ${invalid} invalid`;
+  printEither(json, totals, says);
   if (invalid > 0) process.exitCode = 1;
 }
 

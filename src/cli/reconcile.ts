@@ -18,7 +18,7 @@ import { WHY_OPTION } from "./asked.ts";
 import { recordAct } from "./operator.ts";
 import { applyIt } from "./reconcile/apply.ts";
 import { confirmed } from "./confirm.ts";
-import { showBar } from "./reconcile/bars.ts";
+import { showBar } from "./bars.ts";
 import { forgetComparison } from "./reconcile/forget.ts";
 import { listComparisons } from "./reconcile/list.ts";
 import { compareAll } from "./reconcile/compare.ts";

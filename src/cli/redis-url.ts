@@ -1,6 +1,7 @@
 import { Command } from "commander";
 import { readStateConfig } from "../config.ts";
 import { redisUrlOf } from "../ops/connect-redis.ts";
+import { printEither } from "./output.ts";
 
 export function redisUrlCommand(): Command {
   return new Command("redis-url")
@@ -15,6 +16,6 @@ The URL contains the password.`,
     )
     .action(async ({ json }: { readonly json?: true }) => {
       const redisUrl = await redisUrlOf(readStateConfig());
-      process.stdout.write(`${json ? JSON.stringify({ redisUrl }) : redisUrl}\n`);
+      printEither(json, { redisUrl }, redisUrl);
     });
 }

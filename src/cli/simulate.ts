@@ -8,6 +8,7 @@ import { reportOf } from "../simulate/report.ts";
 import { simulate, type Settings } from "../simulate/simulate.ts";
 import { Choice } from "./choice.ts";
 import { readEventLines } from "./event-lines.ts";
+import { printEither } from "./output.ts";
 import { openTextFile } from "./text-lines.ts";
 import { wholeNumber } from "./whole-number.ts";
 
@@ -58,8 +59,7 @@ async function run(name: string, options: SimulateOptions): Promise<void> {
   const settings = settingsOf(readConfigWith(variablesOf(options)), options);
   const { load, invalid } = await readLoad(name);
   const report = reportOf(load, invalid, simulate(load.changes, settings), settings);
-  const text = options.json ? JSON.stringify(report) : reportLines(report).join("\n");
-  process.stdout.write(`${text}\n`);
+  printEither(options.json, report, reportLines(report).join("\n"));
   if (invalid > 0) process.exitCode = 1;
 }
 

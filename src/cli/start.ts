@@ -17,6 +17,7 @@ import { ROLES, type Role } from "../state/heartbeats.ts";
 import { startDaemon } from "../../workers/main.ts";
 import { oneOf } from "./choice.ts";
 import { explainPort } from "./explain-port.ts";
+import { printJson } from "./output.ts";
 import { addressesText } from "./start-addresses.ts";
 import { ownRedis, ownService, withService, type OwnService } from "./start-embedded.ts";
 
@@ -113,7 +114,7 @@ async function startParts({ options, config, shutdown, ...shared }: Parts): Prom
   if (options.json) {
     const shown = withoutPassword(redisUrl);
     const line = { url, opsUrl, pid: process.pid, redisUrl: shown, serviceUrl: service?.baseUrl };
-    process.stdout.write(`${JSON.stringify(line)}\n`);
+    printJson(line);
   } else if (config.AUDIT_LOG !== "stdout" && isForPeople(config, process.stdout)) {
     process.stdout.write(
       addressesText({ config, version: VERSION, roles, url, opsUrl, redisUrl, sandbox }),

@@ -9,10 +9,11 @@ import { readStateConfig } from "../config.ts";
 import { VERSION } from "../ops/version.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { within } from "../ops/deadline.ts";
-import { allPrintable, printable, printableLines } from "../ops/printable.ts";
+import { allPrintable } from "../ops/printable.ts";
 import { redisTrouble } from "../ops/redis-trouble.ts";
 import { statusLines, waitingIn, type View } from "../status/status-text.ts";
 import { UserError } from "../ops/user-error.ts";
+import { print, printJson } from "./output.ts";
 
 const WATCH_MS = 2000;
 
@@ -61,8 +62,8 @@ async function read(stores: Stores): Promise<Status> {
 
 async function once(stores: Stores, json: boolean): Promise<void> {
   const status = await read(stores);
-  if (json) process.stdout.write(`${printableLines(JSON.stringify(status, undefined, 2))}\n`);
-  else process.stdout.write(`${statusLines(allPrintable(status), viewOf(undefined)).join("\n")}\n`);
+  if (json) printJson(status, 2);
+  else print(statusLines(allPrintable(status), viewOf(undefined)).join("\n"));
 }
 
 async function watch(stores: Stores, json: boolean): Promise<void> {
@@ -77,7 +78,7 @@ async function watch(stores: Stores, json: boolean): Promise<void> {
     const status = await read(stores);
     const waiting = waitingIn(status.backlog);
     peak = waiting === 0 ? 0 : Math.max(peak, waiting);
-    if (json) process.stdout.write(`${printable(JSON.stringify(status))}\n`);
+    if (json) printJson(status);
     else drawn = draw(statusLines(allPrintable(status), viewOf(peak)), drawn);
     await sleep(WATCH_MS, undefined, { signal: stop.signal }).catch(() => {});
   }

@@ -3,6 +3,7 @@ import { Command } from "commander";
 import { storyOf, type Story } from "../history/story.ts";
 import { readWhens } from "../mapping/read-whens.ts";
 import { printable } from "../ops/printable.ts";
+import { printEither } from "./output.ts";
 import { recordName } from "./record-name.ts";
 import { withStores } from "./with-stores.ts";
 
@@ -24,8 +25,7 @@ Times are in UTC. Costs no request.`,
 async function why(name: string, { json }: { json?: true }): Promise<void> {
   await withStores(async (stores) => {
     const story = await storyOf(stores, name, readWhens(stores.config.MAPPING));
-    const text = json ? [JSON.stringify(story)] : linesOf(story);
-    process.stdout.write(text.map((line) => `${printable(line)}\n`).join(""));
+    printEither(json, story, linesOf(story).map(printable).join("\n"));
   });
 }
 

@@ -10,6 +10,7 @@ import type { Stores } from "../../status/stores.ts";
 import { confirmed } from "../confirm.ts";
 import { isAsked } from "../asked.ts";
 import { recordAct } from "../operator.ts";
+import { print, printEither } from "../output.ts";
 import { withStores } from "../with-stores.ts";
 import { findAll } from "./choose.ts";
 import { countOf, linesOf } from "./print.ts";
@@ -54,7 +55,7 @@ export const drop = (names: readonly string[], options: ActOptions): Promise<voi
       const done = await dropLetters(stores, letters, recordBy(stores));
       return printResult("drop", ids.length, done, options);
     }
-    if (!options.json) for await (const letter of letters) process.stdout.write(linesOf(letter));
+    if (!options.json) for await (const letter of letters) print(linesOf(letter));
     printResult("drop", ids.length, NOTHING, options);
   });
 
@@ -86,9 +87,9 @@ async function showPreview(
     const view = await openRedriveView(stores, mapping);
     const isShort = !json && ids.length <= MAX_LISTED;
     const preview = await previewRedrive(stores.deadLetters.read(ids), view, (letter, forecast) => {
-      if (isShort) process.stdout.write(`${linesOf(letter)}    now: ${forecastText(forecast)}\n`);
+      if (isShort) print(`${linesOf(letter)}\n    now: ${forecastText(forecast)}`);
     });
-    if (!json) process.stdout.write(linesOfPreview(preview));
+    if (!json) linesOfPreview(preview).forEach(print);
     return preview;
   } finally {
     await mapping.close();
@@ -102,14 +103,10 @@ function printResult(
   options: ActOptions,
   preview?: RedrivePreview,
 ): void {
-  if (options.json) {
-    const applied = options.apply ?? false;
-    process.stdout.write(`${JSON.stringify({ chosen: count, applied, ...done, preview })}\n`);
-  } else if (!options.apply) {
-    process.stdout.write(`would ${what} ${countOf(count)}; give --apply to do it\n`);
-  } else {
-    const left =
-      done.left > 0 ? `, ${done.left} left: they contain no event that could be sent` : "";
-    process.stdout.write(`${done.redriven} redriven, ${done.dropped} dropped${left}\n`);
-  }
+  const { apply = false, json } = options;
+  const left = done.left > 0 ? `, ${done.left} left: they contain no event that could be sent` : "";
+  const text = apply
+    ? `${done.redriven} redriven, ${done.dropped} dropped${left}`
+    : `would ${what} ${countOf(count)}; give --apply to do it`;
+  printEither(json, { chosen: count, applied: apply, ...done, preview }, text);
 }

@@ -1,10 +1,11 @@
 /** `crmsync dead list` and `crmsync dead show`. */
 import { groupDeadLetters } from "../../dead-letters/group.ts";
 import { selectIds, type Filter } from "../../dead-letters/select.ts";
-import { printable, printableLines } from "../../ops/printable.ts";
+import { printable } from "../../ops/printable.ts";
 import type { StoredDeadLetter } from "../../state/dead-letters.ts";
 import type { Stores } from "../../status/stores.ts";
 import { recordAct } from "../operator.ts";
+import { print, printEither, printJson } from "../output.ts";
 import { withStores } from "../with-stores.ts";
 import { findAll } from "./choose.ts";
 import { eventOf } from "../../dead-letters/stored-event.ts";
@@ -30,24 +31,18 @@ async function listAll(stores: Stores, options: ListOptions): Promise<void> {
     const left = await deadLetterExpiry.left(batch);
     for await (const letter of dead.read(batch)) {
       const leftMs = left.get(letter.id);
-      process.stdout.write(
-        options.json
-          ? `${printable(JSON.stringify(jsonOf(letter, leftMs)))}\n`
-          : linesOf(letter, leftMs),
-      );
+      printEither(options.json, jsonOf(letter, leftMs), linesOf(letter, leftMs));
     }
   }
-  if (!options.json) process.stdout.write(`${countOf(ids.length)}\n`);
+  if (!options.json) print(countOf(ids.length));
 }
 
 async function listGroups({ deadLetters }: Stores, options: ListOptions): Promise<void> {
   const found = await groupDeadLetters(deadLetters, options);
   for (const group of found.groups) {
-    process.stdout.write(
-      options.json ? `${printable(JSON.stringify(jsonOfGroup(group)))}\n` : linesOfGroup(group),
-    );
+    printEither(options.json, jsonOfGroup(group), linesOfGroup(group));
   }
-  if (!options.json) process.stdout.write(sumOfGroups(found));
+  if (!options.json) print(sumOfGroups(found));
 }
 
 export async function show(name: string, options: { json?: true }): Promise<void> {
@@ -59,16 +54,9 @@ export async function show(name: string, options: { json?: true }): Promise<void
     await recordAct(stores, "dead.show", { crmCode, details: { letter: id } });
     const leftMs = (await deadLetterExpiry.left([letter.id])).get(letter.id);
     const event = eventOf(letter);
-    if (options.json) {
-      const line = JSON.stringify({ ...jsonOf(letter, leftMs), event });
-      process.stdout.write(`${printable(line)}\n`);
-      return;
-    }
-    process.stdout.write(linesOf(letter, leftMs));
-    process.stdout.write(
-      typeof event === "string"
-        ? `${printable(event)}\n`
-        : `${printableLines(JSON.stringify(event, undefined, 2))}\n`,
-    );
+    if (options.json) return printJson({ ...jsonOf(letter, leftMs), event });
+    print(linesOf(letter, leftMs));
+    if (typeof event === "string") print(printable(event));
+    else printJson(event, 2);
   });
 }

@@ -18,10 +18,10 @@ export function linesOfGroup(stored: DeadGroup): string {
   const from = sources.length === 0 ? "" : `, from ${sources.join(", ")}`;
   const count = styleText("bold", columnsOf(letters));
   return [
-    `${count}  ${faultOf(group)} (${reason})${kind}\n`,
-    `        ${group.id}  first ${clockTime(firstAt)}, last ${clockTime(lastAt)}${from}; e.g. ${example.id}\n`,
-    `        ${styleText("dim", remedyOf(group))}\n`,
-  ].join("");
+    `${count}  ${faultOf(group)} (${reason})${kind}`,
+    `${group.id}  first ${clockTime(firstAt)}, last ${clockTime(lastAt)}${from}; e.g. ${example.id}`,
+    styleText("dim", remedyOf(group)),
+  ].join("\n        ");
 }
 
 export function jsonOfGroup({ id, firstAt, lastAt, ...group }: DeadGroup) {
@@ -41,15 +41,15 @@ export function sumOfGroups({ letters, inSeveral, groups, leftOut }: DeadGroups)
     leftOut === 0
       ? ""
       : `; ${counted(leftOut, "more fault")} in smaller groups: crmsync dead list names them`;
-  return `${countOf(letters)} in ${counted(groups.length, "group")}${several}${more}\n`;
+  return `${countOf(letters)} in ${counted(groups.length, "group")}${several}${more}`;
 }
 
 /** What a redrive would achieve, a line each. */
-export function linesOfPreview(preview: RedrivePreview): string {
+export function linesOfPreview(preview: RedrivePreview): string[] {
   const { sent, settled, fails, unknown, failing } = preview;
   const line = (count: number, text: string) =>
-    count === 0 ? [] : [`${columnsOf(count)}  ${text}\n`];
-  const lines = [
+    count === 0 ? [] : [`${columnsOf(count)}  ${text}`];
+  return [
     ...line(sent, "would be sent"),
     ...line(
       settled,
@@ -58,11 +58,10 @@ export function linesOfPreview(preview: RedrivePreview): string {
     ...line(fails, "would fail again:"),
     ...failing.map((group) => {
       const { letters, reason, ...fault } = allPrintable(group);
-      return `        ${columnsOf(letters)}  ${faultOf(fault)} (${reason})\n`;
+      return `        ${columnsOf(letters)}  ${faultOf(fault)} (${reason})`;
     }),
     ...(Object.keys(WHY_UNKNOWN) as UnknownWhy[]).flatMap((why) =>
       line(unknown[why], `cannot be known beforehand: ${WHY_UNKNOWN[why]}`),
     ),
   ];
-  return lines.join("");
 }

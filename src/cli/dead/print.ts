@@ -17,22 +17,16 @@ export function nameOf(stored: StoredDeadLetter, style = (id: string) => id): st
   return [style(id), record, reason, `${clockTime(at)}${often}`, source ?? ""].join("  ");
 }
 
-/** @param leftMs until it is deleted; undefined: it never is, or the lines need not say it. */
+/** Its name, and below it what is wrong. @param leftMs until it is deleted; undefined: it never is, or the lines need not say it. */
 export function linesOf(letter: StoredDeadLetter, leftMs?: number): string {
   const problems = allPrintable(letter.problems).map(
-    ({ field, rule, kind }) =>
-      `    ${field === "" ? "(the whole)" : field} ${rule}; it is ${kind}\n`,
+    ({ field, rule, kind }) => `${field === "" ? "(the whole)" : field} ${rule}; it is ${kind}`,
   );
   const end = leftMs === undefined ? "" : ` It is deleted in ${duration(leftMs)}.`;
   const remedy = styleText("dim", `${remedyOf(letter)}${end}`);
   const later = laterText(letter);
   const name = nameOf(letter, (id) => styleText("bold", id));
-  return [
-    `${name}\n`,
-    ...problems,
-    later === undefined ? "" : `    ${later}\n`,
-    `    ${remedy}\n`,
-  ].join("");
+  return [name, ...problems, ...(later === undefined ? [] : [later]), remedy].join("\n    ");
 }
 
 /** @param leftMs until it is deleted; undefined: never. */

@@ -13,8 +13,9 @@ import type { BulkPause } from "../../state/bulk-pause.ts";
 import { clockTime } from "../../status/clock-time.ts";
 import { printAsked } from "../asked.ts";
 import { actorOf, operatorName } from "../operator.ts";
+import { printEither } from "../output.ts";
 import type { ReconcileOptions } from "./options.ts";
-import { showBar } from "./bars.ts";
+import { showBar } from "../bars.ts";
 
 /** How often it is looked whether a daemon runs that sends the changes, ms. */
 const DAEMON_CHECK_MS = 5000;
@@ -61,7 +62,7 @@ export async function applyIt(
     bar.stop();
     if (approval !== undefined)
       await stores.approvals.change(approval, { state: "done", says: "carried out" });
-    print(applied, plan, options);
+    printApplied(applied, plan, options);
   } finally {
     bar.stop();
     clearInterval(watching);
@@ -96,13 +97,10 @@ function watchDaemon({ stores }: Session): NodeJS.Timeout {
   return setInterval(lookQuietly, DAEMON_CHECK_MS);
 }
 
-function print({ outcomes }: Applied, plan: OpenPlan, { json }: ReconcileOptions): void {
-  if (json) {
-    process.stdout.write(`${JSON.stringify({ applied: outcomes, entries: plan.entries })}\n`);
-    return;
-  }
+function printApplied({ outcomes }: Applied, plan: OpenPlan, { json }: ReconcileOptions): void {
   const counts = (Object.entries(outcomes) as [EntryOutcome, number][])
     .filter(([name, count]) => count > 0 || name === "sent")
     .map(([name, count]) => `${count} ${ENTRY_OUTCOMES[name]}`);
-  process.stdout.write(`carried out: ${counts.join(", ")}\n`);
+  const document = { applied: outcomes, entries: plan.entries };
+  printEither(json, document, `carried out: ${counts.join(", ")}`);
 }

@@ -6,7 +6,7 @@ import type { OpenSnapshot } from "../../reconcile/open-snapshot.ts";
 import type { OpenPlan } from "../../reconcile/plan-file.ts";
 import type { Session } from "../../reconcile/session.ts";
 import type { ReconcileOptions } from "./options.ts";
-import { showBar } from "./bars.ts";
+import { showBar } from "../bars.ts";
 import { printComparison } from "./print.ts";
 
 /** @returns the plan; undefined when there is nothing to plan. @throws UserError when a guard stops it. */

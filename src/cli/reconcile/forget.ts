@@ -7,6 +7,7 @@ import { clockTime } from "../../status/clock-time.ts";
 import type { Stores } from "../../status/stores.ts";
 import { NO_DRIFT } from "../../sync/drift.ts";
 import { recordAct } from "../operator.ts";
+import { print } from "../output.ts";
 
 /**
  * @param name of the plan's file, its id, or the time of the comparison as --list has it.
@@ -31,5 +32,5 @@ export async function forgetComparison(stores: Stores, name: string): Promise<vo
   if (last?.at === at) {
     await reconciliations.keep({ ...last, drift: NO_DRIFT, leftOutValues: {} });
   }
-  process.stdout.write(`the comparison of ${clockTime(at)} is dismissed, and its plan with it\n`);
+  print(`the comparison of ${clockTime(at)} is dismissed, and its plan with it`);
 }

@@ -12,6 +12,7 @@ import {
 import type { NotedPlan } from "../../state/comparisons.ts";
 import { clockTime } from "../../status/clock-time.ts";
 import { DRIFT_KINDS } from "../../sync/drift.ts";
+import { printEither } from "../output.ts";
 import { withStores } from "../with-stores.ts";
 
 interface Listed extends PastComparison {
@@ -32,8 +33,7 @@ export async function listComparisons({ json }: { readonly json?: true }): Promi
       }),
     );
     const shown = allPrintable(all);
-    const lines = json ? [JSON.stringify(shown.map(documentOf))] : linesOf(shown);
-    process.stdout.write(lines.map((line) => `${line}\n`).join(""));
+    printEither(json, shown.map(documentOf), linesOf(shown).join("\n"));
   });
 }
 

@@ -9,6 +9,7 @@ import type { CrmListing } from "../../reconcile/open-snapshot.ts";
 import { AGREEING, type Summary } from "../../reconcile/summary.ts";
 import { clockTime } from "../../status/clock-time.ts";
 import { DRIFT, DRIFT_KINDS } from "../../sync/drift.ts";
+import { print, printJson } from "../output.ts";
 
 interface PrintOptions {
   readonly stop: Stop | undefined;
@@ -25,10 +26,8 @@ interface PrintOptions {
 const MOST_PRINTED = 12;
 
 export function printComparison(summary: Summary, outlook: Outlook, options: PrintOptions): void {
-  const text = options.json
-    ? JSON.stringify(documentOf(summary, outlook, options))
-    : linesOf(summary, outlook, options).join("\n");
-  process.stdout.write(`${text}\n`);
+  if (options.json) printJson(documentOf(summary, outlook, options));
+  else print(linesOf(summary, outlook, options).join("\n"));
 }
 
 function documentOf(summary: Summary, outlook: Outlook, options: PrintOptions) {
