@@ -45,7 +45,7 @@ const resultOf = (demo: TestProcess) =>
   JSON.parse(demo.stdout.at(-1) ?? "") as Record<string, unknown>;
 
 async function daemonPid(demo: TestProcess): Promise<number> {
-  const [, pid] = await demo.line(/events [1-9].* daemon (\d+)/, END_MS);
+  const [, pid] = await demo.line(/events in: [1-9].* daemon: (\d+)/, END_MS);
   return Number(pid);
 }
 

@@ -68,6 +68,6 @@ test("the quota's bar turns from green to red as the quota is spent", () => {
 test("without a terminal the figures are one line", () => {
   const line = renderLine(figures);
   expect(line).not.toContain("\n");
-  expect(line).toContain("events 412/800");
-  expect(line).toContain("1.007 per net change");
+  expect(line).toContain("events in: 412 ");
+  expect(line).toContain("per net change: 1.007 ");
 });
