@@ -34,7 +34,7 @@ The order of events stays. To erase all that crmsync keeps of one person: crmsyn
 async function stats({ json }: { readonly json?: true }): Promise<void> {
   await withStores(async ({ ledger }) => {
     const { state } = await ledger.warmUp();
-    const counts = { rows: 0, exist: 0, terminated: 0, absent: 0, unknown: 0, uncertain: 0 };
+    const counts = { ...NONE };
     for await (const row of ledger.rows()) {
       counts.rows += 1;
       counts[row.exists === undefined ? "unknown" : row.exists ? "exist" : "absent"] += 1;
@@ -46,22 +46,15 @@ async function stats({ json }: { readonly json?: true }): Promise<void> {
   });
 }
 
-type Counts = Record<"rows" | "exist" | "terminated" | "absent" | "unknown" | "uncertain", number>;
+const NONE = { rows: 0, exist: 0, terminated: 0, absent: 0, unknown: 0, uncertain: 0 };
 
 /** The counts as one sentence. */
-export const sentenceOf = ({
-  rows,
-  exist,
-  terminated,
-  absent,
-  unknown,
-  uncertain,
-}: Counts): string =>
-  [
-    `${counted(rows, "row")}: ${counted(exist, "relation exists", "relations exist")} (${terminated} of them terminated)`,
-    counted(absent, "does not", "do not"),
-    `${counted(unknown, "is unknown", "are unknown")}; ${counted(uncertain, "is uncertain", "are uncertain")} because a request was under way`,
-  ].join(", ");
+export function sentenceOf(counts: typeof NONE): string {
+  const exist = counted(counts.exist, "relation exists", "relations exist");
+  const unknown = counted(counts.unknown, "is unknown", "are unknown");
+  const uncertain = counted(counts.uncertain, "is uncertain", "are uncertain");
+  return `${counted(counts.rows, "row")}: ${exist} (${counts.terminated} of them terminated), ${counted(counts.absent, "does not", "do not")}, ${unknown}; ${uncertain} because a request was under way`;
+}
 
 const STATES = {
   new: "not warmed yet",

@@ -1,34 +1,33 @@
 import { Command, InvalidArgumentError } from "commander";
 import { parseNetwork, type Network } from "../sandbox/addresses.ts";
 import type { Environment } from "../sandbox/directory.ts";
-import { POLICIES, type Policy } from "../sandbox/quota.ts";
-import type { RetryAfterFormat } from "../sandbox/responses.ts";
-import { DEFAULT_DATABASE, DEFAULT_HOST, startSandbox, type Sandbox } from "../sandbox/serve.ts";
-import type { UnknownFields } from "../sandbox/validate-relation.ts";
-import { addAdministration } from "./sandbox/administration.ts";
+import { POLICIES, type Limits } from "../sandbox/quota.ts";
+import {
+  DEFAULT_DATABASE,
+  DEFAULT_HOST,
+  startSandbox,
+  type Sandbox,
+  type SandboxOptions,
+} from "../sandbox/serve.ts";
+import {
+  BURST_REQUESTS,
+  BURST_WINDOW_MS,
+  HOUR_MS,
+  REQUESTS_PER_HOUR,
+} from "../service-spec/limits.ts";
+import { addAdministration, ENVIRONMENTS } from "./sandbox/administration.ts";
 import { withUserErrors } from "./sandbox/user-errors.ts";
 import { Choice } from "./choice.ts";
 import { explainPort } from "./explain-port.ts";
+import { printEither } from "./output.ts";
 import { wholeNumber } from "./whole-number.ts";
 import { WrongUsage } from "./wrong-usage.ts";
 
-interface ServeFlags {
+interface ServeFlags extends SandboxOptions, Limits {
   readonly host: string;
-  readonly port: number;
   readonly db?: string;
   readonly environment: Environment;
-  readonly perHour?: number;
-  readonly hourMs?: number;
-  readonly burst?: number;
-  readonly burstMs?: number;
-  readonly policy: Policy;
-  readonly countBy: "client" | "token";
-  readonly rateHeaders: "429" | "all";
-  readonly retryAfter: RetryAfterFormat;
-  readonly unknownFields: UnknownFields;
   readonly trustProxy?: Network[];
-  readonly tokenFile?: string;
-  readonly faults?: boolean;
   readonly faultsPort: number;
   readonly json?: boolean;
 }
@@ -49,49 +48,32 @@ Kinds: latency {ms, jitterMs}, error {status, body: json|html|empty, headers, wh
   rate-limit {retryAfter: seconds|date|none, seconds, rateHeaders, headers}
   when: before|after the request takes effect. All take {method, path, times, probability, seed}.`;
 
+/** Options with a closed set of values; the first one is the default. */
+const CHOICES = [
+  ["--environment <name>", "environment to serve", ENVIRONMENTS],
+  ["--policy <name>", "how requests are counted", POLICIES],
+  ["--count-by <what>", "one quota per client or token", ["client", "token"]],
+  ["--rate-headers <when>", "responses with quota headers", ["429", "all"]],
+  ["--retry-after <format>", "format of Retry-After", ["seconds", "date"]],
+  ["--unknown-fields <what>", "treatment of unknown fields", ["reject", "ignore"]],
+] as const;
+
 /** `crmsync sandbox …` */
 export function sandboxCommand(): Command {
+  const port = wholeNumber(0, 65_535);
   const sandbox = new Command("sandbox")
     .description("run our implementation of the service, or administer its database file")
     .enablePositionalOptions()
     .option("--host <host>", "address to listen on", addressToListenOn, DEFAULT_HOST)
-    .option(
-      "--port <port>",
-      "port to listen on, 0 for any free port",
-      wholeNumber(0, 65_535),
-      DEFAULT_PORT,
-    )
+    .option("--port <port>", "port to listen on, 0 for any free port", port, DEFAULT_PORT)
     .option("--db <file>", `database file, or :memory: (default: "${DEFAULT_DATABASE}")`)
-    .addOption(
-      new Choice("--environment <name>", "environment to serve", ["test", "production"], "test"),
-    )
-    .option("--per-hour <n>", "requests per hour and client (default: 1000)", wholeNumber(1))
-    .option("--hour-ms <ms>", "length of the hour (default: 3600000)", wholeNumber(1))
-    .option("--burst <n>", "requests per burst window (default: 20)", wholeNumber(1))
-    .option("--burst-ms <ms>", "length of the burst window (default: 5000)", wholeNumber(1))
-    .addOption(new Choice("--policy <name>", "how requests are counted", POLICIES, "fixed"))
-    .addOption(
-      new Choice(
-        "--count-by <what>",
-        "one quota per client or token",
-        ["client", "token"],
-        "client",
-      ),
-    )
-    .addOption(
-      new Choice("--rate-headers <when>", "responses with quota headers", ["429", "all"], "429"),
-    )
-    .addOption(
-      new Choice("--retry-after <format>", "format of Retry-After", ["seconds", "date"], "seconds"),
-    )
-    .addOption(
-      new Choice(
-        "--unknown-fields <what>",
-        "treatment of unknown fields",
-        ["reject", "ignore"],
-        "reject",
-      ),
-    )
+    .option("--per-hour <n>", "requests per hour and client", wholeNumber(1), REQUESTS_PER_HOUR)
+    .option("--hour-ms <ms>", "length of the hour", wholeNumber(1), HOUR_MS)
+    .option("--burst <n>", "requests per burst window", wholeNumber(1), BURST_REQUESTS)
+    .option("--burst-ms <ms>", "length of the burst window", wholeNumber(1), BURST_WINDOW_MS);
+  for (const [flags, description, values] of CHOICES)
+    sandbox.addOption(new Choice(flags, description, values, values[0]));
+  sandbox
     .option(
       "--trust-proxy <network>",
       "proxy whose X-Forwarded-For is trusted; repeatable",
@@ -102,12 +84,7 @@ export function sandboxCommand(): Command {
       "keep a token of the client default in this file across restarts",
     )
     .option("--faults", "open the port that arms faults")
-    .option(
-      "--faults-port <port>",
-      "number of that port, 0 for any free port",
-      wholeNumber(0, 65_535),
-      0,
-    )
+    .option("--faults-port <port>", "number of that port, 0 for any free port", port, 0)
     .option("--json", "print one line of JSON: url, token, faultsUrl")
     .addHelpText("after", HELP)
     .action(async (flags: ServeFlags) => withUserErrors(async () => serve(flags)));
@@ -132,17 +109,17 @@ async function serve(flags: ServeFlags): Promise<void> {
     throw new WrongUsage("--faults-port needs --faults");
   }
   const { perHour, hourMs, burst, burstMs } = flags;
-  const limits = Object.entries({ perHour, hourMs, burst, burstMs });
   const sandbox = await startSandbox({
     ...flags,
     database: flags.db ?? DEFAULT_DATABASE,
-    limits: Object.fromEntries(limits.filter(([, value]) => value !== undefined)),
+    limits: { perHour, hourMs, burst, burstMs },
     trustedProxies: flags.trustProxy ?? [],
     onError: (error) => console.error(error),
   }).catch((error: unknown) => {
     throw explainPorts(error, flags);
   });
-  console.log(flags.json === true ? addressesJson(sandbox) : addressesText(sandbox, flags));
+  const { url, token, faultsUrl } = sandbox;
+  printEither(flags.json, { url, token, faultsUrl }, addressesText(sandbox, flags));
   let closing: Promise<void> | undefined;
   const close = (): void => {
     closing ??= sandbox.close();
@@ -160,10 +137,6 @@ function explainPorts(error: unknown, { host, faultsPort }: ServeFlags): unknown
   return faultsPort !== 0 && port === faultsPort
     ? explainPort(error, "--faults-port")
     : explainPort(error, "--port", host, "--host");
-}
-
-function addressesJson({ url, token, faultsUrl }: Sandbox): string {
-  return JSON.stringify({ url, token, faultsUrl });
 }
 
 function addressesText(

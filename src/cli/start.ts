@@ -2,19 +2,18 @@ import { Command, Option } from "commander";
 import { ConfigError, examineConfig, settingOf, type Config } from "../config.ts";
 import { mistypedVariables, startProblems, type Mistyped } from "../start-problems.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
-import type { Mapping } from "../mapping/mapping.ts";
 import { webhookProblems } from "../mapping/webhooks/secrets.ts";
 import { changeLevelOnSignal, createLog, type Logger } from "../ops/log.ts";
 import { withoutPassword } from "../ops/redis-url.ts";
 import type { Otlp } from "../ops/otlp.ts";
 import { Shutdown } from "../ops/shutdown.ts";
-import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
+import { NO_TRACING } from "../ops/tracing.ts";
 import { VERSION } from "../ops/version.ts";
 import { templateOf } from "../service/client.ts";
 import type { ServiceAddress } from "../service/open-service.ts";
 import { pullProblems } from "../pull/pulled-crms.ts";
 import { ROLES, type Role } from "../state/heartbeats.ts";
-import { startDaemon } from "../../workers/main.ts";
+import { startDaemon, type DaemonOptions } from "../../workers/main.ts";
 import { oneOf } from "./choice.ts";
 import { explainPort } from "./explain-port.ts";
 import { printJson } from "./output.ts";
@@ -80,38 +79,32 @@ async function start(options: StartOptions): Promise<void> {
     log.info({ version: VERSION, node: process.version, roles: [...roles] }, "daemon.starting");
     for (const one of mistypedVariables(config)) log.warn({ ...one }, "config.variable_unread");
     const { tracing = NO_TRACING, exportMetrics } = otlp ?? {};
-    await startParts({ options, config, mapping, log, tracing, exportMetrics, shutdown });
+    await startParts(options, { config, mapping, log, tracing, exportMetrics, shutdown });
   } catch (error) {
     await shutdown.run();
     throw error;
   }
 }
 
-interface Parts {
-  readonly options: StartOptions;
-  readonly config: Config;
-  readonly mapping: Mapping;
-  readonly log: Logger;
-  readonly tracing: Tracing;
-  readonly exportMetrics: Otlp["exportMetrics"];
-  readonly shutdown: Shutdown;
-}
+type Shared = Pick<
+  DaemonOptions,
+  "config" | "exportMetrics" | "log" | "mapping" | "shutdown" | "tracing"
+>;
 
-async function startParts({ options, config, shutdown, ...shared }: Parts): Promise<void> {
-  const { log } = shared;
-  const { roles } = options;
+async function startParts({ json, roles, ...options }: StartOptions, shared: Shared) {
+  const { config, log, shutdown } = shared;
   const redisUrl = config.REDIS_URL ?? (await ownRedis(config, log, shutdown));
   const sandbox = options.sandbox ? await ownService(config, log, shutdown) : undefined;
   const service = sandbox ? addressOf(sandbox) : roles.has("sync") ? serviceOf(config) : undefined;
   const reached = sandbox ? withService(sandbox, config) : config;
-  const given = { config: reached, roles, redisUrl, service, version: VERSION, shutdown };
+  const given = { config: reached, roles, redisUrl, service, version: VERSION };
   const trialToken = sandbox?.token;
   const { url, opsUrl } = await startDaemon({ ...shared, ...given, trialToken }).catch(
     (error: unknown) => {
       throw explainPorts(error, config);
     },
   );
-  if (options.json) {
+  if (json) {
     const shown = withoutPassword(redisUrl);
     const line = { url, opsUrl, pid: process.pid, redisUrl: shown, serviceUrl: service?.baseUrl };
     printJson(line);
@@ -190,16 +183,14 @@ function serviceProblems(config: Config, known: readonly string[]): string[] {
   const isMissing = (name: string, value: unknown): boolean =>
     value === undefined &&
     !known.some((problem) => problem.startsWith(`${name} `) || problem.startsWith(`${name}_FILE `));
-  const problems: string[] = [];
-  if (isMissing("SERVICE_BASE_URL", config.SERVICE_BASE_URL)) {
-    problems.push(
-      "SERVICE_BASE_URL is missing: the address of the service without /v1.1 (or give --sandbox)",
-    );
-  }
-  if (isMissing("SERVICE_TOKEN", config.secrets.SERVICE_TOKEN)) {
-    problems.push(
-      "SERVICE_TOKEN or SERVICE_TOKEN_FILE is missing: the bearer token of the service",
-    );
-  }
-  return problems;
+  return [
+    ...(isMissing("SERVICE_BASE_URL", config.SERVICE_BASE_URL)
+      ? [
+          "SERVICE_BASE_URL is missing: the address of the service without /v1.1 (or give --sandbox)",
+        ]
+      : []),
+    ...(isMissing("SERVICE_TOKEN", config.secrets.SERVICE_TOKEN)
+      ? ["SERVICE_TOKEN or SERVICE_TOKEN_FILE is missing: the bearer token of the service"]
+      : []),
+  ];
 }

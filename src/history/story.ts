@@ -4,7 +4,7 @@
  * history, which tells the past and is never believed against the present.
  */
 import type { PresentWhens } from "../mapping/whens.ts";
-import { NONE_SIMILAR, RecordNames, type Names, type Similar } from "../state/record-names.ts";
+import { NONE_SIMILAR, RecordNames, type Similar } from "../state/record-names.ts";
 import { takeReadings } from "../status/readings.ts";
 import type { Stores } from "../status/stores.ts";
 import { fateOf } from "./fate.ts";
@@ -63,10 +63,20 @@ export async function storyOf(stores: Stores, name: string, whens: PresentWhens)
     ),
   );
   const facts = first as RecordFacts;
-  const told = fateOf(facts, shared);
-  const similar = await similarTo(told, facts, lookup);
+  const known = fateOf(facts, shared);
+  const similar = await similarTo(known, facts, lookup);
+  const { answer, fate, remedy, runbook } = withSimilar(known, similar);
+  const events = facts.steps.filter((step) => step.kind === "event");
   return {
-    ...storyFrom(facts, withSimilar(told, similar), names, whens),
+    name,
+    crmCode: facts.crmCode ?? null,
+    subject: names.subject ?? events.at(-1)?.event.subject ?? null,
+    fate,
+    answer,
+    remedy: remedy ?? null,
+    runbook: runbook === undefined ? null : `docs/runbook.md#${runbook}`,
+    deadLetter: facts.letter?.id ?? null,
+    steps: facts.steps.map((step) => tellStep(step, whens)).toReversed(),
     similar: await Promise.all(
       similar.records.map(async ({ crmCode, subject }) => {
         const asked = { name: subject ?? crmCode ?? "", crmCode, subject, letterId: undefined };
@@ -101,27 +111,5 @@ function withSimilar(told: FateOfRecord, { more, records }: Similar): FateOfReco
     remedy:
       "Ask again with the name of the record that you mean. Names that differ only in case are different records.",
     runbook: undefined,
-  };
-}
-
-function storyFrom(
-  facts: RecordFacts,
-  { answer, fate, remedy, runbook }: FateOfRecord,
-  names: Names,
-  whens: PresentWhens,
-): Omit<Story, "historySince" | "others" | "similar"> {
-  const subjects = facts.steps.flatMap((step) =>
-    step.kind === "event" ? [step.event.subject] : [],
-  );
-  return {
-    name: facts.name,
-    crmCode: facts.crmCode ?? null,
-    subject: names.subject ?? subjects.at(-1) ?? null,
-    fate,
-    answer,
-    remedy: remedy ?? null,
-    runbook: runbook === undefined ? null : `docs/runbook.md#${runbook}`,
-    deadLetter: facts.letter?.id ?? null,
-    steps: facts.steps.map((step) => tellStep(step, whens)).toReversed(),
   };
 }

@@ -32,9 +32,10 @@ export function printComparison(summary: Summary, outlook: Outlook, options: Pri
 
 function documentOf(summary: Summary, outlook: Outlook, options: PrintOptions) {
   const { listing, planned, stop, trial } = options;
+  const { crm, objects, requests } = listing ?? {};
   const { endsAt, ...rest } = outlook;
   return {
-    ...(listing !== undefined && { listing: listedOf(listing) }),
+    ...(listing && { listing: { crm, objects, requests } }),
     ...summary,
     ...rest,
     endsAt: endsAt === undefined ? null : new Date(endsAt).toISOString(),
@@ -77,16 +78,6 @@ function linesOf(summary: Summary, outlook: Outlook, options: PrintOptions): str
     ...outlookLines(outlook, doubts, options),
   ];
 }
-
-const listedOf = ({
-  crm,
-  objects,
-  requests,
-}: Pick<CrmListing, "crm" | "objects" | "requests">) => ({
-  crm,
-  objects,
-  requests,
-});
 
 function listingLines({ listing }: PrintOptions): string[] {
   if (listing === undefined) return [];

@@ -34,7 +34,7 @@ interface Work {
   run(session: Session, args: string[], flags: Flags): Result | void | Promise<Result | void>;
 }
 
-const ENVIRONMENTS: readonly Environment[] = ["test", "production"];
+export const ENVIRONMENTS: readonly Environment[] = ["test", "production"];
 const DEFAULT_ENVIRONMENT: Environment = "test";
 
 const BY_NAME = { namesTenant: true, argument: ["<name>", "name of the client"] } as const;

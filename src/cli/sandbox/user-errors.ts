@@ -1,8 +1,7 @@
 import { UserError } from "../../ops/user-error.ts";
 import { AdministrationError } from "../../sandbox/administration-error.ts";
-import { isClosedPipe } from "../closed-pipe.ts";
 
-/** Runs a command. An error that the user can correct is thrown as a UserError. */
+/** Runs a command. What the operator, or the file, must be corrected for is thrown as a UserError. */
 export async function withUserErrors<Result>(command: () => Promise<Result>): Promise<Result> {
   try {
     return await command();
@@ -10,7 +9,7 @@ export async function withUserErrors<Result>(command: () => Promise<Result>): Pr
     if (isRefusedByFile(error)) {
       throw new UserError(`the database file cannot be used further: ${error.message}`);
     }
-    throw isUsersToCorrect(error) ? new UserError(error.message) : error;
+    throw error instanceof AdministrationError ? new UserError(error.message) : error;
   }
 }
 
@@ -21,13 +20,5 @@ function isRefusedByFile(error: unknown): error is Error {
   // The lowest byte is the result, the others say more about it.
   return (
     error instanceof Error && "errcode" in error && ABOUT_THE_FILE.has(Number(error.errcode) & 0xff)
-  );
-}
-
-function isUsersToCorrect(error: unknown): error is Error {
-  return (
-    error instanceof AdministrationError ||
-    // A system call failed: for example, a file does not exist or a port is in use.
-    (error instanceof Error && "syscall" in error && !isClosedPipe(error))
   );
 }
