@@ -15,7 +15,7 @@ import type { Figures } from "./figures.ts";
 import { planHour } from "./hour.ts";
 import type { Hour } from "./hour.ts";
 import type { Clock, Components } from "./components.ts";
-import { Producer } from "./producer.ts";
+import { produce } from "./producer.ts";
 import type { Screen } from "./screen.ts";
 import { countUnchangedWrites, readCounts, readRelations } from "./service-reader.ts";
 import type { Verdict } from "./verdict.ts";
@@ -51,7 +51,7 @@ export class Demo {
   readonly #hour: Hour;
   readonly #startAt: number;
   #service = NO_COUNTS;
-  #producer: Producer | undefined;
+  #delivered = 0;
   #watchedPid: number | undefined;
 
   constructor(options: DemoOptions, components: Components, screen: Screen, signal: AbortSignal) {
@@ -75,16 +75,16 @@ export class Demo {
     const inbox = new Inbox(redis, this.#components.redis.prefix);
     const ended = new AbortController();
     const signal = AbortSignal.any([this.#signal, ended.signal]);
-    this.#producer = new Producer({
+    const producing = produce({
       deliveries: this.#hour.deliveries,
       startAt: this.#startAt,
       inbox,
       eventsUrl: `${daemonUrl}/events`,
       token: ingestToken,
       signal,
+      onDelivered: (events) => void (this.#delivered += events),
     });
     try {
-      const producing = this.#producer.run();
       await Promise.race([this.#components.failed, Promise.all([producing, this.#watch(signal)])]);
       return await this.#makeVerdict();
     } finally {
@@ -141,7 +141,7 @@ export class Demo {
     return {
       progress: Math.min(1, (Date.now() - this.#startAt) / (this.#options.seconds * 1000)),
       scheduled: this.#hour.deliveries.length,
-      delivered: this.#producer?.delivered ?? 0,
+      delivered: this.#delivered,
       sentTwice: this.#hour.deliveries.length - this.#hour.events,
       coalesced: changes("coalesced"),
       unchanged: changes("unchanged"),
