@@ -96,15 +96,7 @@ export async function previewOne(
   const rule = idProblem(context.recordId);
   if (rule !== undefined) {
     const problems = [{ field: "id", rule, kind: kindOf(context.recordId) }];
-    const { subject } = context;
-    return {
-      ...NOTHING,
-      subject,
-      crmCode: undefined,
-      warnings: [],
-      result: "dead letter",
-      problems,
-    };
+    return { ...NOTHING, subject: context.subject, result: "dead letter", problems };
   }
   const change = {
     event: {
@@ -154,8 +146,10 @@ const leavesText = (
 
 const NOTHING = {
   result: "passes",
+  crmCode: undefined,
   owner: undefined,
   payload: undefined,
+  warnings: [],
   problems: [],
   status: undefined,
   decision: undefined,

@@ -5,6 +5,7 @@ import type { Mapping } from "../mapping/mapping.ts";
 import { nearest } from "../mapping/nearest.ts";
 import { UserError } from "../ops/user-error.ts";
 import { inputsOfEvent, readBytes, type PreviewInput } from "./read-records.ts";
+import { requestWith } from "./webhook-bodies.ts";
 
 export interface WebhookInputs {
   readonly inputs: readonly PreviewInput[];
@@ -28,14 +29,8 @@ export async function readWebhook(
   body: Buffer = readBytes(file),
 ): Promise<WebhookInputs> {
   const [name = "", query] = address.split(/\?(.*)/s, 2);
-  const request = {
-    path: "",
-    urls: [],
-    query: new URLSearchParams(query),
-    headers: Object.fromEntries(headers.map(headerOf)),
-    body,
-    receivedAt: Date.now(),
-  };
+  const given = Object.fromEntries(headers.map(headerOf));
+  const request = requestWith(body, new URLSearchParams(query), given);
   try {
     const endpoint = jsonEndpoint(webhookOf(name, mapping));
     const { events, each } = await endpoint.toEvents(request, false);

@@ -3,6 +3,13 @@ import type { WebhookEvent } from "../crm/connector.ts";
 import { CONNECTORS } from "../crm/connectors.ts";
 import { WebhookBodyError } from "../crm/webhook-body.ts";
 
+/** A request to a webhook whose address is not known. */
+export const requestWith = (
+  body: Buffer,
+  query = new URLSearchParams(),
+  headers: Readonly<Record<string, string>> = {},
+) => ({ path: "", urls: [], query, headers, body, receivedAt: Date.now() });
+
 /** @returns undefined when the value is no webhook body of a known CRM. */
 export function eventsOfBody(value: unknown): readonly WebhookEvent[] | undefined {
   // Some CRMs send lists: the value may be one item of such a list.
@@ -11,15 +18,8 @@ export function eventsOfBody(value: unknown): readonly WebhookEvent[] | undefine
 
 /** @param text as it was sent; outbound messages are XML. */
 export function eventsOfText(text: string): readonly WebhookEvent[] | undefined {
-  const request = {
-    // EspoCRM's bodies do not say what they are about, so none is recognised.
-    path: "",
-    urls: [],
-    query: new URLSearchParams(),
-    headers: {},
-    body: Buffer.from(text),
-    receivedAt: Date.now(),
-  };
+  // EspoCRM's bodies do not say what they are about, so none is recognised.
+  const request = requestWith(Buffer.from(text));
   for (const connector of CONNECTORS) {
     try {
       // Nothing is fetched here: the event has only what its body brings.

@@ -74,13 +74,15 @@ export type Fault = z.infer<typeof faultSchema>;
 type Kind = Fault["fault"];
 export type FaultOf<K extends Kind> = Extract<Fault, { fault: K }>;
 
-export interface ArmedFault {
+/** As JSON, it is what the fault server returns: without `random`, and null where no end is. */
+interface Armed {
   readonly id: number;
   readonly fault: Fault;
+  readonly random: () => number;
   /** Requests struck so far. */
-  readonly struck: number;
-  /** Strikes left; `null`: without end. */
-  readonly left: number | null;
+  struck: number;
+  /** Strikes left; infinite: without end. */
+  left: number;
 }
 
 export interface Strike {
@@ -88,20 +90,12 @@ export interface Strike {
   readonly fault: Exclude<Fault, { fault: "latency" }> | undefined;
 }
 
-interface Armed {
-  readonly id: number;
-  readonly fault: Fault;
-  readonly random: () => number;
-  struck: number;
-  left: number;
-}
-
 /** The armed faults. The same faults and seeds strike the same ones of the same requests. */
 export class Faults {
   #armed: Armed[] = [];
   #lastId = 0;
 
-  arm(fault: Fault): ArmedFault {
+  arm(fault: Fault): Armed {
     this.#lastId += 1;
     const unlimited = fault.probability === undefined ? 1 : Number.POSITIVE_INFINITY;
     const armed: Armed = {
@@ -112,7 +106,7 @@ export class Faults {
       left: fault.times ?? unlimited,
     };
     this.#armed.push(armed);
-    return describe(armed);
+    return armed;
   }
 
   /** @returns false when there is no such fault */
@@ -126,8 +120,8 @@ export class Faults {
     this.#armed = [];
   }
 
-  list(): ArmedFault[] {
-    return this.#armed.map(describe);
+  list(): readonly Armed[] {
+    return this.#armed;
   }
 
   /** What strikes this request: the sum of all latencies, and the first other fault. */
@@ -154,8 +148,4 @@ function strikes(armed: Armed, method: string, path: string): boolean {
   armed.left -= 1;
   armed.struck += 1;
   return true;
-}
-
-function describe({ id, fault, struck, left }: Armed): ArmedFault {
-  return { id, fault, struck, left: Number.isFinite(left) ? left : null };
 }

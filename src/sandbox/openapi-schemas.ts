@@ -5,10 +5,6 @@ import type { UnknownFields } from "./validate-relation.ts";
 export const ref = (name: string): object => ({ $ref: `#/components/schemas/${name}` });
 
 export function openApiSchemas(unknownFields: UnknownFields): Record<string, object> {
-  return { ...relationSchemas(unknownFields), ...otherSchemas };
-}
-
-function relationSchemas(unknownFields: UnknownFields): Record<string, object> {
   const open = unknownFields === "ignore";
   return {
     BusinessRelation: {
@@ -23,6 +19,7 @@ function relationSchemas(unknownFields: UnknownFields): Record<string, object> {
     },
     Person: { ...PERSON, additionalProperties: open },
     Company: { ...COMPANY, additionalProperties: open },
+    ...otherSchemas,
   };
 }
 

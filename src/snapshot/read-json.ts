@@ -171,10 +171,10 @@ class ListSplitter {
   *split(text: string): Generator<string> {
     let from = 0;
     for (let at = 0; at < text.length; at += 1) {
-      const code = text.charCodeAt(at);
-      this.#column = code === NEWLINE ? 0 : this.#column + 1;
-      if (code === NEWLINE) this.#line += 1;
-      const end = this.#step(code);
+      const character = text[at] as string;
+      this.#column = character === "\n" ? 0 : this.#column + 1;
+      if (character === "\n") this.#line += 1;
+      const end = this.#step(character);
       if (end === undefined) continue;
       this.itemFrom = this.#nextFrom;
       this.#nextFrom = { line: this.#line, column: this.#column + 1 };
@@ -192,43 +192,34 @@ class ListSplitter {
     if (this.isComplete && this.#item.trim() !== "") this.isComplete = false;
   }
 
-  #step(code: number): "begins" | "item" | "list" | undefined {
+  #step(character: string): "begins" | "item" | "list" | undefined {
     if (this.#inString) {
       if (this.#escaped) this.#escaped = false;
-      else if (code === BACKSLASH) this.#escaped = true;
-      else if (code === QUOTE) this.#inString = false;
+      else if (character === "\\") this.#escaped = true;
+      else if (character === '"') this.#inString = false;
       return undefined;
     }
-    switch (code) {
-      case QUOTE:
+    switch (character) {
+      case '"':
         this.#inString = true;
         return undefined;
-      case OPEN_LIST:
-      case OPEN_OBJECT:
+      case "[":
+      case "{":
         this.#depth += 1;
         if (this.#depth > 1) return undefined;
         // Another list may follow: it must end, too.
         this.isComplete = false;
         return "begins";
-      case CLOSE_LIST:
-      case CLOSE_OBJECT:
+      case "]":
+      case "}":
         this.#depth -= 1;
         if (this.#depth !== 0) return undefined;
         this.isComplete = true;
         return "list";
-      case COMMA:
+      case ",":
         return this.#depth === 1 ? "item" : undefined;
       default:
         return undefined;
     }
   }
 }
-
-const NEWLINE = 0x0a;
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-const BACKSLASH = 0x5c;
-const OPEN_LIST = 0x5b;
-const CLOSE_LIST = 0x5d;
-const OPEN_OBJECT = 0x7b;
-const CLOSE_OBJECT = 0x7d;
