@@ -2,7 +2,7 @@ import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { TenantField } from "../service-spec/value-lists.ts";
 import { AddressSet, parseNetwork } from "./addresses.ts";
 import { defaultRules } from "./tenant-values.ts";
-import { isToken, tokenId } from "./tokens.ts";
+import { isToken, tokenId, type StoredToken } from "./tokens.ts";
 import type { TenantFieldRule, TenantRules } from "./validate-relation.ts";
 
 export type Environment = "test" | "production";
@@ -20,15 +20,7 @@ export interface Client {
   readonly resets: number;
 }
 
-interface TokenRow {
-  salt: Uint8Array;
-  hash: Uint8Array;
-  tenant_id: number;
-  name: string;
-  per_hour: number | null;
-  burst: number | null;
-  resets: number;
-}
+type TokenRow = Omit<StoredToken, "id"> & Omit<Client, "tokenId" | "allowed" | "rules">;
 
 /** Finds clients by token, in the database at each request: a revocation is effective with the next one. */
 export class Directory {
@@ -41,7 +33,7 @@ export class Directory {
     this.#database = database;
     this.#environment = environment;
     this.#token = database.prepare(`
-      SELECT salt, hash, tenant_id, name, per_hour, burst, resets
+      SELECT salt, hash, tenant_id AS tenantId, name AS tenant, per_hour AS perHour, burst, resets
       FROM tokens JOIN tenants ON tenants.id = tokens.tenant_id
       WHERE tokens.id = ? AND revoked_at IS NULL AND environment = ?`);
     this.#networks = database.prepare("SELECT network FROM allowed_networks WHERE tenant_id = ?");
@@ -49,22 +41,16 @@ export class Directory {
 
   /** @returns undefined when the token is unknown, wrong, revoked or of the other environment */
   find(token: string): Client | undefined {
-    const id = tokenId(token);
-    const row =
-      id === undefined
-        ? undefined
-        : (this.#token.get(id, this.#environment) as TokenRow | undefined);
-    if (!isToken(token, row) || id === undefined || row === undefined) return undefined;
-    const networks = this.#networks.all(row.tenant_id) as { network: string }[];
+    const id = tokenId(token) ?? "";
+    const row = this.#token.get(id, this.#environment) as TokenRow | undefined;
+    if (!isToken(token, row) || row === undefined) return undefined;
+    const { salt: _salt, hash: _hash, ...client } = row;
+    const networks = this.#networks.all(row.tenantId) as { network: string }[];
     return {
-      tenantId: row.tenant_id,
-      tenant: row.name,
+      ...client,
       tokenId: id,
       allowed: new AddressSet(networks.map(({ network }) => parseNetwork(network)!)),
-      rules: readRules(this.#database, row.tenant_id),
-      perHour: row.per_hour,
-      burst: row.burst,
-      resets: row.resets,
+      rules: readRules(this.#database, row.tenantId),
     };
   }
 }
