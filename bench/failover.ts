@@ -5,7 +5,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { Inbox } from "../src/event/inbox.ts";
-import { Replication } from "../src/state/replication.ts";
+import { Replication } from "../src/state/redis-health.ts";
 import { ownRedis, type OwnRedis } from "../test/support/own-redis.ts";
 import { personEvent } from "../test/support/person-event.ts";
 import { slowNetwork } from "../test/support/slow-network.ts";

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import { keysOf } from "../src/state/keys.ts";
-import type { TakenState } from "../src/sync/staged-state.ts";
+import type { TakenState } from "../src/sync/record.ts";
 import { stateOf, storesOf, takeFrom, type TestStores } from "../test/support/stores-of.ts";
 
 /** For how long a record is not taken again whose process has died, ms. */

@@ -1,7 +1,7 @@
 /** docs/fields.md, written from the specification's schemas and the mapping's forms. */
 import { describeField, type FieldDescription } from "./describe-field.ts";
 import { FIELD_NAMES } from "../src/mapping/fields.ts";
-import { FIELD_MAX_LENGTH } from "../src/sync/limits.ts";
+import { FIELD_MAX_LENGTH } from "../src/sync/mapped.ts";
 
 /** A longer list has a section of its own. */
 const MAX_INLINE = 5;

@@ -8,7 +8,7 @@ import { checkCrm, type CheckApi, type CrmLine, type CrmReport } from "./crm/crm
 import type { Mapping } from "./mapping/mapping.ts";
 import { relationsOf } from "./sync/mapped.ts";
 import type { CrmCheck, CrmChecks, CrmChecksByName } from "./state/crm-checks.ts";
-import { digestOf } from "./state/digest.ts";
+import { digestOf } from "./state/keys.ts";
 import type { RedisClock } from "./state/redis-clock.ts";
 
 /** A CRM that is slower than this is not checked now, ms. */

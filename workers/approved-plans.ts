@@ -2,10 +2,13 @@
 import { actBy, readApprovals } from "../src/approvals/decide.ts";
 import { ENTRY_OUTCOMES, type EntryOutcome } from "../src/reconcile/apply-entry.ts";
 import { findPlan } from "../src/reconcile/find-plan.ts";
-import type { Approval } from "../src/state/approvals.ts";
+import type { Approval, ApprovalRule } from "../src/state/approvals.ts";
 import { runInChild, type ChildResult } from "./reconcile-child.ts";
 import { countIn, fieldsOf, type Run } from "./reconcile-taken.ts";
 import type { Runtime } from "./runtime.ts";
+import { APPROVAL_ACTS } from "../src/config.ts";
+import { holdersIn } from "./heartbeat.ts";
+import { startPolling, type Polling } from "./poll.ts";
 
 /** After a failure that may pass it is tried again, ms. */
 const PAUSE_MS = 60_000;
@@ -70,4 +73,32 @@ function saysOf(result: Exclude<ChildResult, { result: "later" | "died" }>): str
   if (result.result !== "success") return `not carried out: ${result.error}`;
   const counts = Object.entries(result.applied ?? {}).filter(([, count]) => count > 0);
   return `carried out: ${counts.map(([name, count]) => `${count} ${ENTRY_OUTCOMES[name as EntryOutcome]}`).join(", ") || "nothing"}`;
+}
+
+// Tells commands which acts need a second person, and who holds which token, whatever is in their environment.
+
+/** Longer than a killed process counts as running, so that the first look after a start does not end its rule, ms. */
+const EVERY_MS = 40_000;
+
+/** What all running processes have counts. While none runs, the last rule stays in force. */
+export function keepApprovals({ approvals, config, heartbeats, rarely }: Runtime): Polling {
+  let isFirst = true;
+  return startPolling({
+    everyMs: EVERY_MS,
+    async step() {
+      const running = await heartbeats.running();
+      const before = isFirst ? await approvals.rule() : undefined;
+      const acts = new Set([
+        ...(before?.acts ?? []),
+        ...config.APPROVALS,
+        ...running.flatMap(({ settings }) => String(settings?.["APPROVALS"] ?? "").split(",")),
+      ]);
+      const holders: ApprovalRule["holders"] = Object.fromEntries(
+        [...running.map((one) => one.holders ?? {}), holdersIn(config)].flatMap(Object.entries),
+      );
+      await approvals.keepRule({ acts: APPROVAL_ACTS.filter((act) => acts.has(act)), holders });
+      isFirst = false;
+    },
+    onError: (error) => rarely.warn({ err: error }, "approvals.rule_not_kept"),
+  });
 }

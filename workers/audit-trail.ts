@@ -10,7 +10,7 @@ import type { Logger } from "../src/ops/log.ts";
 import type { Metrics } from "../src/status/metrics.ts";
 import type { Stores } from "../src/status/stores.ts";
 import type { AuditedChange } from "../src/sync/audited-change.ts";
-import type { TakenState } from "../src/sync/staged-state.ts";
+import type { TakenState } from "../src/sync/record.ts";
 
 /**
  * How heartbeats, locks, notifications and the audit trail name this process. Containers on the host's network share

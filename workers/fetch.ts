@@ -19,7 +19,7 @@ import {
   type ThinPointer,
 } from "../src/state/thin-events.ts";
 import { needsRelated, partsOf } from "../src/sync/mapped.ts";
-import { notedEvent } from "../src/sync/noted.ts";
+import { notedEvent } from "../src/sync/step.ts";
 import {
   confirmedDeletion,
   isDeletion,
@@ -27,10 +27,12 @@ import {
   ownersEvent,
   timeOf,
   wholeEvent,
-} from "./fetched-event.ts";
+  canFetch,
+  missingSettings,
+  readerOf,
+} from "./request-fetch.ts";
 import { openQueueWorker } from "./queue-worker.ts";
 import { rejectThinEvent } from "./reject-event.ts";
-import { canFetch, missingSettings, readerOf } from "./request-fetch.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** Far below what any CRM allows (HubSpot 100 in 10 s, Salesforce 15,000 a day and more). */

@@ -9,10 +9,29 @@ import { hashOfFile } from "./audited-settings.ts";
 import { HEARTBEAT_EVERY_MS, type Freeze } from "../src/state/heartbeats.ts";
 import { isDuration } from "../src/ops/duration-buckets.ts";
 import { STATE_VERSION } from "../src/state/state-version.ts";
-import { watchFreezes } from "./freezes.ts";
 import { startPolling } from "./poll.ts";
 import { unusableSecrets } from "./secrets.ts";
 import type { Runtime } from "./runtime.ts";
+
+// Notices that this process did not run: it was stopped, or its event loop was blocked.
+
+const TICK_MS = 250;
+
+/** Shorter freezes are not reported: they have no effect, ms. */
+const FROZEN_MS = 3000;
+
+/** @param onFreeze called after each one, with its length in ms. @returns what ends the watch. */
+function watchFreezes(onFreeze: (ms: number) => void): () => void {
+  // performance.now() runs on while the process is stopped. Setting the time of day does not change it.
+  let ranAt = performance.now();
+  const timer = setInterval(() => {
+    const now = performance.now();
+    const frozenMs = now - ranAt - TICK_MS;
+    ranAt = now;
+    if (frozenMs > FROZEN_MS) onFreeze(frozenMs);
+  }, TICK_MS).unref();
+  return () => clearInterval(timer);
+}
 
 /** The end of the process does not wait longer for Redis, ms. */
 const LEAVE_MS = 500;

@@ -3,7 +3,7 @@
  * or, with OPS_PORT, another one. Every role has them; only the role http accepts events.
  */
 import type { AddressInfo } from "node:net";
-import { drainable, type Drain } from "../src/http/drain.ts";
+import { drainable, type Drain } from "../src/http/connections.ts";
 import { serveHealth, serveMetrics } from "../src/http/health.ts";
 import { protectOps } from "../src/http/ops-access.ts";
 import { serveRecords } from "../src/http/records.ts";

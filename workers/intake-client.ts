@@ -4,17 +4,20 @@
  */
 import { once } from "node:events";
 import type { Redis } from "ioredis";
-import type { ContentHash } from "../src/event/event-key.ts";
+import type { ContentHash } from "../src/event/event-order.ts";
 import { Inbox, type PushResult } from "../src/event/inbox.ts";
 import { openRedis, type RedisTarget } from "../src/ops/open-redis.ts";
 import { readOne } from "../src/ops/redis-reading.ts";
 import type { Tracing } from "../src/ops/tracing.ts";
-import { digestOf } from "../src/state/digest.ts";
+import { digestOf, type Keys } from "../src/state/keys.ts";
 import type { Sealing } from "../src/state/sealing.ts";
 import { History } from "../src/state/history.ts";
-import type { Keys } from "../src/state/keys.ts";
-import { healthReading, MemoryGate, writesRejected } from "../src/state/redis-health.ts";
-import { Replication } from "../src/state/replication.ts";
+import {
+  healthReading,
+  MemoryGate,
+  writesRejected,
+  Replication,
+} from "../src/state/redis-health.ts";
 import { RecordStore } from "../src/state/record-store.ts";
 import { StagedStates } from "../src/state/staged-state.ts";
 

@@ -1,6 +1,6 @@
 /** A BullMQ worker of a daemon: what is the same for all queues. */
 import { Worker, type Processor, type WorkerOptions } from "bullmq";
-import { MAX_STALLED } from "../src/event/stuck-jobs.ts";
+import { MAX_STALLED } from "../src/event/job-data.ts";
 import type { LogEvent } from "../src/ops/log-events.ts";
 import type { Runtime } from "./runtime.ts";
 

@@ -3,8 +3,8 @@ import { forecastOf, openRedriveView, type RedriveView } from "../src/dead-lette
 import { redrive } from "../src/dead-letters/redrive.ts";
 import type { StoredDeadLetter } from "../src/state/dead-letters.ts";
 import type { Accepted, AcceptPorts } from "../src/sync/accept-event.ts";
-import { isKeptProblem, isTenantProblem } from "../src/sync/tenant-problems.ts";
-import { reportAccepted } from "./report-accepted.ts";
+import { isKeptProblem, isTenantProblem } from "../src/sync/validate.ts";
+import { reportAccepted } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** @returns `again` when it must be done again later (`Redriven.again`). */

@@ -1,11 +1,14 @@
 /** Events that never reached their records: each ends as a dead letter, in the history and in the metrics. */
 import type { CrmEvent } from "../src/event/crm-event.ts";
-import { eventKey } from "../src/event/event-key.ts";
+import { eventKey } from "../src/event/event-order.ts";
 import type { TakenThinEvent } from "../src/state/thin-events.ts";
 import { createDeadLetter, type DeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
-import { notedProblems, notedText } from "../src/sync/noted.ts";
+import { notedProblems, notedText } from "../src/sync/step.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
+import { parseExactly } from "../src/event/exact-json.ts";
+import { arrivedAt, type StuckJob } from "../src/event/job-data.ts";
+import { identityOf } from "../src/sync/accept-event.ts";
 
 export async function rejectEvent(runtime: Runtime, letter: DeadLetter): Promise<void> {
   const { reason, problems } = letter;
@@ -41,5 +44,37 @@ function parsed(text: string): unknown {
     return JSON.parse(text) as unknown;
   } catch {
     return undefined;
+  }
+}
+
+// Makes dead letters of the jobs in the inbox that no worker will end.
+
+/** Events whose workers died again and again, and jobs that another client has written wrongly. */
+export async function rejectStuckJobs(runtime: Runtime): Promise<void> {
+  for await (const job of runtime.inbox.stuck()) {
+    const { id, timestamp, fault, failedReason } = job;
+    const value = await eventIn(job, runtime);
+    const { source, key } = identityOf(value, `job-${id}`);
+    const reason: DeadReason = fault === undefined ? "defect" : "bad_event";
+    const rule = fault ?? `could not be processed (${failedReason})`;
+    const problems = [{ field: "", rule, kind: "an event" }];
+    const event = typeof value === "string" ? value : JSON.stringify(value);
+    const now = runtime.clock.now();
+    const arrival = { at: arrivedAt(timestamp, now), number: Number(id) || 0 };
+    const letter = createDeadLetter(
+      { eventKey: key },
+      { reason, problems, source, event, at: now, arrival },
+    );
+    await rejectEvent(runtime, letter);
+    await runtime.inbox.removeStuck(id);
+  }
+}
+
+/** The event, opened where that is possible; otherwise the text itself. */
+async function eventIn({ data }: StuckJob, { inbox }: Runtime): Promise<unknown> {
+  try {
+    return await inbox.open(parseExactly(data));
+  } catch {
+    return data;
   }
 }

@@ -6,6 +6,7 @@ import { randomUUID } from "node:crypto";
 import { sealedIn, SEALED_FOR } from "../src/event/inbox.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
+import { describeRedis, isLocal, parseRedisUrl } from "../src/ops/redis-url.ts";
 
 /** Pause between two passes, ms. It doubles after each pass that has found no less than the one before. */
 const AGAIN_MS = 5000;
@@ -40,4 +41,20 @@ export function keepSealed(runtime: Runtime): Polling {
     },
     onError: (error) => rarely.warn({ err: error }, "state.sealing_failed"),
   });
+}
+
+// Makes sure that this process can open what is in Redis, before it works on it.
+
+/** @throws UnknownKey */
+export async function openKeyring(runtime: Runtime): Promise<void> {
+  const { config, keyring, ledger, log, resealing, sealing } = runtime;
+  // Before the first pass has ended, nobody knows that the old key is not needed any more.
+  if (sealing.keyIds.length > 1) await resealing.report({ found: 1, missing: {} });
+  const { isNew } = await keyring.open();
+  // A crash in between costs one request for each record that is sent again, and nothing else.
+  if (isNew && (await ledger.forgetAll()) > 0) log.info({}, "state.key_new");
+  const url = config.REDIS_URL === undefined ? undefined : parseRedisUrl(config.REDIS_URL);
+  if (sealing.keyId === undefined && url !== undefined && !isLocal(url)) {
+    log.warn({ host: describeRedis(url) }, "state.not_sealed");
+  }
 }

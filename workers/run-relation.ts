@@ -3,24 +3,18 @@ import { randomUUID } from "node:crypto";
 import { readOne } from "../src/ops/redis-reading.ts";
 import type { Permit } from "../src/quota/permit.ts";
 import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
-import { deadLetterOf } from "../src/sync/dead-letter-of.ts";
+import { deadLetterOf } from "../src/sync/letter.ts";
 import { deadLetterId } from "../src/sync/dead-letter.ts";
-import { runStep } from "../src/sync/noted.ts";
-import { retryShareMs } from "../src/sync/retry-delay.ts";
+import { runStep } from "../src/sync/step.ts";
+import { retryShareMs } from "../src/sync/settled.ts";
 import type { ServiceReply } from "../src/sync/service-reply.ts";
-import {
-  bringsFields,
-  type StateToStage,
-  type Take,
-  type TakenState,
-} from "../src/sync/staged-state.ts";
-import type { RunEnd } from "../src/sync/run-end.ts";
+import { bringsFields, type StateToStage, type Take, type TakenState } from "../src/sync/record.ts";
+import type { RunEnd } from "../src/sync/outcomes.ts";
 import { syncRelation, type SyncPorts } from "../src/sync/sync-relation.ts";
-import { isKeptProblem } from "../src/sync/tenant-problems.ts";
+import { isKeptProblem } from "../src/sync/validate.ts";
 import { auditChange } from "./audit-trail.ts";
 import { hashOf } from "../src/ops/log-names.ts";
-import { reportOutcome } from "./report-outcome.ts";
-import { reportRetry } from "./report-retry.ts";
+import { reportOutcome, reportRetry } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";
 

@@ -9,14 +9,14 @@ import { createMetrics, type Metrics } from "../src/status/metrics.ts";
 import { openRedis, openWorkRedis, type RedisTarget } from "../src/ops/open-redis.ts";
 import { NO_TRACING, type Tracing } from "../src/ops/tracing.ts";
 import { IdentityProvider } from "../src/people/identity-provider.ts";
-import { JobNotifier } from "../src/state/job-notifier.ts";
+import { JobNotifier } from "../src/state/line.ts";
 import { readingsInTime, REDIS_DEADLINE_MS } from "../src/status/readings.ts";
 import { createScrape, type Scrape } from "../src/status/scrape.ts";
 import { openStores, type Stores } from "../src/status/stores.ts";
 import { createTrail } from "./audit-trail.ts";
 import { IntakeClient } from "./intake-client.ts";
 import { hashOf } from "../src/ops/log-names.ts";
-import { Guards } from "./guards.ts";
+import { Guards } from "./poll.ts";
 import { TenantOfToken } from "./tenant-of-token.ts";
 
 /** The same event is logged at most once in this time, ms. */

@@ -6,7 +6,7 @@ import type { CreateReply, Denied, GetReply, UpdateReply } from "../src/service/
 import type { NotedRequest } from "../src/sync/step.ts";
 import { doubtedSince, isRejecting } from "../src/sync/breaker.ts";
 import { REJECTING, type ServiceReply } from "../src/sync/service-reply.ts";
-import type { TakenState } from "../src/sync/staged-state.ts";
+import type { TakenState } from "../src/sync/record.ts";
 import type { Sendable } from "../src/sync/decide.ts";
 import { redriveRejected } from "./redrive.ts";
 import type { Runtime } from "./runtime.ts";

@@ -5,11 +5,29 @@
 import { keepStreamShort } from "../src/event/open-queue.ts";
 import { redisWrite } from "../src/ops/redis-script.ts";
 import { thinPointerOf } from "../src/state/thin-events.ts";
-import { expireDeadLetters } from "./expire-dead-letters.ts";
 import { startPolling, type Polling } from "./poll.ts";
-import { rejectThinEvent } from "./reject-event.ts";
-import { rejectStuckJobs } from "./reject-stuck-jobs.ts";
+import { rejectThinEvent, rejectStuckJobs } from "./reject-event.ts";
 import type { Runtime } from "./runtime.ts";
+import { join } from "node:path";
+import { removeLeftOvers } from "../src/reconcile/left-overs.ts";
+import { removeOldListings } from "../src/reconcile/old-listings.ts";
+
+// Deletes the dead letters that were kept for DEAD_LETTER_DAYS. Several processes may do it at once.
+
+/** Batches in one sweep; the next one, 10 s later, continues. */
+const MOST_BATCHES = 50;
+
+async function expireDeadLetters(runtime: Runtime): Promise<void> {
+  const { deadLetterExpiry, log, metrics } = runtime;
+  for (let batch = 0; batch < MOST_BATCHES; batch += 1) {
+    const { expired, more } = await deadLetterExpiry.expire();
+    if (expired > 0) {
+      metrics.deadLettersExpired.inc(expired);
+      log.warn({ records: expired }, "dead_letter.expired");
+    }
+    if (!more) return;
+  }
+}
 
 /** How often one of the processes sweeps, ms. */
 const EVERY_MS = 10_000;
@@ -99,4 +117,21 @@ async function deleteOldRows({ clock, redis, keys, ledger, log }: Runtime): Prom
   if (claimed !== "OK") return;
   const rows = await ledger.forgetAbsent(clock.now() - DELETE_AFTER_MS);
   if (rows > 0) log.info({ rows }, "sweep.ledger_rows_deleted");
+}
+
+// Removes what reconciliations have left in DATA_DIR once it is too old to be used: it is personal data.
+
+const FILES_EVERY_MS = 600_000;
+
+export function expireReconcileFiles(runtime: Runtime): Polling {
+  const { config, log } = runtime;
+  const dir = join(config.DATA_DIR, "reconcile");
+  return startPolling({
+    everyMs: FILES_EVERY_MS,
+    async step() {
+      await removeOldListings({ dir, stores: runtime });
+      removeLeftOvers(dir);
+    },
+    onError: (error) => log.warn({ err: error }, "reconcile.list_kept"),
+  });
 }

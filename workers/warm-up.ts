@@ -8,7 +8,7 @@ import { PageLoop } from "../src/service/page-loop.ts";
 import type { ListReply } from "../src/service/reply.ts";
 import { tokenName } from "../src/state/known-service.ts";
 import { RENEW_WARM_UP_MS, type WarmUp } from "../src/state/ledger.ts";
-import { retryDelay } from "../src/sync/retry-delay.ts";
+import { retryDelay } from "../src/sync/settled.ts";
 import { inSlices } from "../src/ops/in-slices.ts";
 import { rowOf, type LedgerRow } from "../src/sync/ledger-row.ts";
 import { startPolling, type Polling } from "./poll.ts";

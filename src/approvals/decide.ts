@@ -9,7 +9,7 @@ import {
   type Asked,
   type AskedItem,
 } from "../state/approvals.ts";
-import type { Call } from "../state/commit.ts";
+import type { Call } from "../state/store.ts";
 import type { Stores } from "../status/stores.ts";
 import { requireOther, requirePerson, type Actor } from "./person.ts";
 import { askedText, endText } from "../status/approval-text.ts";

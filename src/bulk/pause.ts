@@ -1,7 +1,7 @@
 /** Pauses and resumes the lane bulk, for all processes: for the command and the console. */
 import { nowReading, readOne } from "../ops/redis-reading.ts";
 import { UserError } from "../ops/user-error.ts";
-import type { BulkPause } from "../state/bulk-pause.ts";
+import type { BulkPause } from "../state/bulk-changes.ts";
 import type { Stores } from "../status/stores.ts";
 
 /** Characters of a reason: it is one line of the status. */

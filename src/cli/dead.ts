@@ -2,7 +2,7 @@
 import { Command, InvalidArgumentError } from "commander";
 import { GROUP_ID } from "../dead-letters/group-of.ts";
 import { DEAD_REASONS } from "../sync/dead-letter.ts";
-import { EVENT_FIELDS, RECORD_FIELDS } from "../sync/problem-fields.ts";
+import { EVENT_FIELDS, RECORD_FIELDS } from "../sync/outcomes.ts";
 import { WHY_OPTION } from "./asked.ts";
 import { Choice } from "./choice.ts";
 import { drop, redrive, type ActOptions } from "./dead/act.ts";

@@ -1,7 +1,6 @@
 /** Reads a file of events, one CloudEvent per line, and reports the lines that are none. */
 import { parseEvent, type CrmEvent } from "../event/crm-event.ts";
-import { parseExactly } from "../event/exact-json.ts";
-import { jsonFaultAt } from "../event/json-fault.ts";
+import { parseExactly, jsonFaultAt } from "../event/exact-json.ts";
 import type { Lane } from "../event/lane.ts";
 import { printable } from "../ops/printable.ts";
 import { showBar, type Bar } from "./bars.ts";

@@ -1,7 +1,6 @@
 import { Command } from "commander";
 import { readConfig } from "../config.ts";
-import { MemoryGate } from "../state/redis-health.ts";
-import { Replication } from "../state/replication.ts";
+import { MemoryGate, Replication } from "../state/redis-health.ts";
 import { UnknownKey } from "../state/sealing.ts";
 import { openStores } from "../status/stores.ts";
 import { LANES, type Lane } from "../event/lane.ts";

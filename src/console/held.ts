@@ -6,7 +6,7 @@ import { readOne } from "../ops/redis-reading.ts";
 import { UserError } from "../ops/user-error.ts";
 import { dropHeld, releaseHeld } from "../held/decide.ts";
 import { originOf } from "../held/origin.ts";
-import { heldBecause } from "../sync/staged-state.ts";
+import { heldBecause } from "../sync/record.ts";
 import type { HeldTermination } from "../state/held-terminations.ts";
 import type { Stores } from "../status/stores.ts";
 import { limitNow } from "../status/held-findings.ts";

@@ -4,7 +4,7 @@ import type { IdentityProvider } from "../people/identity-provider.ts";
 import type { OpsTokens } from "../people/tokens.ts";
 import type { CountRequest } from "../http/rate-limit.ts";
 import type { LogEvent } from "../ops/log-events.ts";
-import type { LogFields } from "../ops/log-fields.ts";
+import type { LogFields } from "../ops/log.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import type { EndableSession } from "../state/ended-sessions.ts";
 import type { Readings } from "../status/readings.ts";

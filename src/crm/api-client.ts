@@ -1,7 +1,7 @@
 /** HTTP client for CRMs' APIs: sends requests, and classifies each response. */
 import { isUtf8 } from "node:buffer";
 import { createAgent, type AgentOptions, type Dispatcher } from "../ops/undici.ts";
-import { isDeeperThan } from "../event/depth.ts";
+import { isDeeperThan } from "../event/crm-event.ts";
 import { waitAskedMs } from "../quota/retry-after.ts";
 import { isObject, parseFromCrm } from "./json-value.ts";
 import { isRecordNotFound, type ApiResult, type NotRead, type RecordApi } from "./record-reader.ts";

@@ -3,7 +3,7 @@
  * finds the events in the body by its expressions.
  */
 import { createHash, randomUUID } from "node:crypto";
-import { isDeeperThan } from "../event/depth.ts";
+import { isDeeperThan } from "../event/crm-event.ts";
 import { cut } from "../service-spec/characters.ts";
 import type { MappingWebhook, TranslatedEvent } from "../mapping/webhooks/webhook.ts";
 import type {

@@ -4,7 +4,7 @@
  */
 import { isOneOf } from "../ops/secrets.ts";
 import { basicOf } from "./authorization.ts";
-import { isRecordId, wholeId } from "../event/salesforce-id.ts";
+import { isRecordId, wholeId } from "../event/crm-event.ts";
 import { ACKNOWLEDGEMENT, isSoap, messageOf, notificationOf } from "./salesforce-soap.ts";
 import { changesByTime, type TimedPage } from "./change-puller.ts";
 import type { CrmConnector, Translated, WebhookEvent, WebhookRequest } from "./connector.ts";

@@ -11,14 +11,12 @@ import type { Stores } from "../status/stores.ts";
 import { acceptEvent, type Accepted, type AcceptPorts } from "../sync/accept-event.ts";
 import type { DeadReason } from "../sync/dead-letter.ts";
 import { partsOf } from "../sync/mapped.ts";
-import { decide } from "../sync/decide.ts";
+import { decide, REJECTIONS } from "../sync/decide.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
 import type { LedgerRow, Orders } from "../sync/ledger-row.ts";
-import { isSuperseded, newestOrders, provenOf } from "../sync/record.ts";
+import { isSuperseded, newestOrders, provenOf, type StateToStage } from "../sync/record.ts";
 import type { Problem } from "../event/problem.ts";
-import { isKeptProblem } from "../sync/tenant-problems.ts";
-import { REJECTIONS } from "../sync/rejections.ts";
-import type { StateToStage } from "../sync/staged-state.ts";
+import { isKeptProblem } from "../sync/validate.ts";
 import { arrivalOf, parsedEvent } from "./stored-event.ts";
 
 /** What is known without a request. */

@@ -1,6 +1,6 @@
 /** Finds the dead letters that an operator describes. Keeps only their ids: the events stay in Redis. */
 import type { DeadLetters, LetterDetails } from "../state/dead-letters.ts";
-import { problemFields } from "../sync/problem-fields.ts";
+import { problemFields } from "../sync/outcomes.ts";
 import { groupsOf } from "./group-of.ts";
 
 /** What must be true of a dead letter; without a filter, all are selected. */

@@ -1,7 +1,7 @@
 /** How dead letters, their faults and forecasts are put into words. */
 import { allPrintable } from "../ops/printable.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
-import { isTenantProblem } from "../sync/tenant-problems.ts";
+import { isTenantProblem } from "../sync/validate.ts";
 import { REMEDIES } from "../sync/dead-letter.ts";
 import type { Forecast, UnknownWhy } from "./forecast.ts";
 import type { GroupKey } from "./group-of.ts";

@@ -8,11 +8,192 @@
 import { z } from "zod";
 import { LANES } from "./lane.ts";
 import { kindOf, problemsOf, type Problem } from "./problem.ts";
-import { isDeeperThan } from "./depth.ts";
 import { isNumbered, normalTime, WHOLE_NUMBER } from "./event-order.ts";
-import { saysGone } from "./gone.ts";
-import { findIllFormed } from "./ill-formed.ts";
-import { canonicalSubject, idProblem } from "./record-id.ts";
+import { cut } from "../service-spec/characters.ts";
+
+// Records that say themselves that the CRM has deleted them: soft deletes, recycle bins, archives.
+
+type CrmRecord = Readonly<Record<string, unknown>>;
+
+/** Names in small letters without signs: deletedAt, deleted_at, IsDeleted, is_deleted, … */
+const FLAG = /^(?:is|soft)*deleted$/;
+const TIME = /^(?:soft)?(?:deleted(?:at|on|date|time|datetime|timestamp)|date(?:time)?deleted)$/;
+
+/** Fields that mean it in one CRM, and something else in others, by the beginning of the source. */
+const OWN: readonly (readonly [source: string, saysGone: (record: CrmRecord) => boolean])[] = [
+  ["/hubspot/", ({ archived }) => isTrue(archived)],
+  ["/pipedrive/", ({ active_flag: isActive }) => isActive === false],
+];
+
+/** @param source of the event that brought the record */
+export function saysGone(record: CrmRecord, source: string): boolean {
+  if (OWN.some(([crm, isGone]) => source.startsWith(crm) && isGone(record))) return true;
+  // This is the form of a record in HubSpot's API. The event may have another source.
+  if (typeof record["properties"] === "object" && record["archived"] === true) return true;
+  return Object.entries(record).some(([key, value]) => {
+    const name = key.replaceAll(/[^a-z]/gi, "").toLowerCase();
+    return (FLAG.test(name) || TIME.test(name)) && (isTrue(value) || isTime(value));
+  });
+}
+
+/** Also as a spreadsheet writes it in its language. */
+const YES =
+  /^\s*(?:true|1|yes|y|t|wahr|vrai|vero|verdadero|verdadeiro|waar|ja|oui|s[iíì]|sim)\s*$/i;
+
+const isTrue = (value: unknown): boolean =>
+  value === true || value === 1 || (typeof value === "string" && YES.test(value));
+
+/** Programs write the first day of their calendar for no time: 0001-01-01, 1900-01-01, 1970-01-01, and 9999 for never. */
+const DATED = /(?<!\d)(?:19[89]|20)\d\d(?!\d)|^(?:19[89]|20)\d{6}|^[1-9]\d{8,}$/;
+
+const isTime = (value: unknown): boolean =>
+  (typeof value === "string" && DATED.test(value)) || (typeof value === "number" && value > 1);
+
+// Ids of Salesforce: 15 characters, and three more that protect the case of their letters.
+
+/** A record's id. Others (000000000000000AAA, 001*) stand for records that are not named. */
+const RECORD_ID = /^(?!0{15})[A-Za-z0-9]{15}(?:[A-Za-z0-9]{3})?$/;
+
+const CHUNK = 5;
+const SUFFIXES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345";
+
+export const isRecordId = (id: string): boolean => RECORD_ID.test(id);
+
+/** The id with its three more characters, as the API and the change events write it. */
+export function wholeId(id: string): string {
+  if (id.length !== 3 * CHUNK || !isRecordId(id)) return id;
+  const chunks = [0, 1, 2].map((n) => id.slice(n * CHUNK, (n + 1) * CHUNK));
+  return id + chunks.map(suffixOf).join("");
+}
+
+/** Each character that is a capital letter sets one bit. */
+function suffixOf(chunk: string): string {
+  let bits = 0;
+  for (let n = 0; n < CHUNK; n += 1) if (/[A-Z]/.test(chunk.charAt(n))) bits += 2 ** n;
+  return SUFFIXES.charAt(bits);
+}
+
+// Ids of records: those that are none, and the one form of an id that a CRM writes in several.
+
+/**
+ * What a program writes in the place of a value: an error of a spreadsheet, in any language (#REF!, #¡VALOR!, #N/D,
+ * Err:502), an object, a placeholder that a template has not filled.
+ */
+const MARK =
+  /^(?:#[¡¿]?\p{Lu}[\p{Lu}\d/]*[!?]|#N\/[ABD]|#NV|#GETTING_DATA|#{3,}|(?:Err|Fehler|Erreur|Errore):\d{3}|\[object \w+\]|undefined|\{\{.*\}\}|\{!.*\}|\$\{.*\}|\*\|.*\|\*)$/u;
+
+export const isMark = (text: string): boolean => MARK.test(text);
+
+/** A dash, a question mark, an empty list. */
+export const hasNoLetter = (text: string): boolean => !/[\p{L}\p{N}]/u.test(text);
+
+/** What a program writes for a value that it does not have. Records of all these would share one crmCode. */
+const NOTHING =
+  /^(?:undefined|null|nan|none|nil|true|false|n\/a|\(null\)|<null>|\[object object\]|#n\/a|-1|\{?0{8}[0-]*(?:AAA)?\}?)$/i;
+
+/** The same as a part of a crmCode: `c-undefined`. */
+const NOTHING_IN = /(?:^|[-_:./ ])(?:undefined|null|NaN|\[object Object\])(?:$|[-_:./ ])/;
+
+/** A spreadsheet shows long numbers so: `1.23E+17` is many ids. */
+const SCIENTIFIC = /^[+-]?\d+(?:[.,]\d+E[+-]?|E[+-])\d+$/i;
+const DECIMAL = /^\d+[.,]0+$/;
+const GROUPED = /^\d{1,3}(?:[,'’]\d{3})+$/;
+
+/** Invisible characters, and spaces other than the normal one. */
+const INVISIBLE = /[\p{Cf}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
+
+/** Why this cannot be the id of one record; undefined: it can. */
+export function idProblem(id: string): string | undefined {
+  const text = id.trim();
+  if (NOTHING.test(text) || isMark(text) || hasNoLetter(text)) {
+    return "must be the id of a record, not a word for none";
+  }
+  if (SCIENTIFIC.test(id)) return "must be the whole id: a spreadsheet has shortened the number";
+  if (DECIMAL.test(id) || GROUPED.test(id)) {
+    return "must be the id as the CRM writes it: a spreadsheet has changed the number";
+  }
+  if (id.startsWith("=")) return "must be the id itself, not a formula of a spreadsheet";
+  if (INVISIBLE.test(id)) return "must not contain invisible characters";
+  if (id.normalize("NFKC") !== id.normalize("NFC")) {
+    return "must be written in ordinary letters and digits";
+  }
+  if (text !== id) return "must not begin or end with a blank";
+  return undefined;
+}
+
+/** Why this cannot be a crmCode of one record, although the service would accept it. */
+export const codeProblem = (crmCode: string): string | undefined =>
+  NOTHING_IN.test(crmCode)
+    ? "must not contain undefined, null, NaN or [object Object]"
+    : idProblem(crmCode);
+
+const GUID = /^\{?([\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12})\}?$/i;
+
+/** The first characters of ids, for each standard object of Salesforce. Ids of custom objects begin with `a`. */
+const SALESFORCE: ReadonlyMap<string, RegExp> = new Map([
+  ["account", /^001/],
+  ["contact", /^003/],
+  ["lead", /^00Q/],
+]);
+const CUSTOM = /^a[\dA-Za-z]{2}/;
+
+/** The subject with its id in the one form: another form would be a second relation. */
+export function canonicalSubject(subject: string): string {
+  const slash = subject.indexOf("/") + 1;
+  const object = subject.slice(0, slash - 1).toLowerCase();
+  const id = subject.slice(slash);
+  return subject.slice(0, slash) + canonicalId(object, id);
+}
+
+function canonicalId(object: string, id: string): string {
+  const [, guid] = GUID.exec(id) ?? [];
+  if (guid !== undefined) return guid.toLowerCase();
+  const begins = SALESFORCE.get(object) ?? (object.endsWith("__c") ? CUSTOM : undefined);
+  return begins?.test(id) === true && isRecordId(id) && /[A-Za-z]/.test(id) ? wholeId(id) : id;
+}
+
+/** The longest path that is reported: keys are the sender's own text. */
+const MAX_PATH = 100;
+
+/**
+ * Finds a string, or the name of a field, with half of a surrogate pair, which is no character and
+ * which other programs refuse to read.
+ * @param value nested not too deep for recursion.
+ * @returns where the first one is, for instance `data.record.lastName`; undefined if there is none.
+ */
+function findIllFormed(value: unknown): string | undefined {
+  const path = pathTo(value, (one) => typeof one === "string" && !one.isWellFormed());
+  return path === undefined ? undefined : shorten(path.replace(/^\./, ""));
+}
+
+/** Whether it has an integer that a number cannot hold, and that a parser may so have rounded. */
+export const hasRounded = (value: unknown): boolean =>
+  pathTo(value, (one) => Number.isInteger(one) && !Number.isSafeInteger(one)) !== undefined;
+
+type Is = (value: unknown) => boolean;
+
+/** Nearly every value is usable: a path is made on the way back from what is not. */
+function pathTo(value: unknown, is: Is): string | undefined {
+  if (typeof value !== "object" || value === null) return is(value) ? "" : undefined;
+  const fields = value as Readonly<Record<string, unknown>>;
+  for (const key in fields) {
+    const path = is(key) ? "" : pathTo(fields[key], is);
+    if (path !== undefined) return `${Array.isArray(value) ? `[${key}]` : `.${key}`}${path}`;
+  }
+  return undefined;
+}
+
+const shorten = (path: string): string => cut(path, MAX_PATH).toWellFormed();
+
+/** Finds nesting deep enough to overflow the stack of recursive code such as JSON.stringify. */
+export function isDeeperThan(levels: number, value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (levels === 0) return true;
+  for (const key in value) {
+    if (isDeeperThan(levels - 1, (value as Record<string, unknown>)[key])) return true;
+  }
+  return false;
+}
 
 export const EVENT_TYPES = [
   "crm.record.created",

@@ -4,11 +4,10 @@
  */
 import type { Job, Queue, QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
-import { eventKey, type ContentHash } from "./event-key.ts";
+import { eventKey, type ContentHash } from "./event-order.ts";
 import { parseExactly } from "./exact-json.ts";
-import { dataText, exactData, ownData } from "./job-data.ts";
+import { dataText, exactData, ownData, removeStuck, stuckJobs, type StuckJob } from "./job-data.ts";
 import { openQueue } from "./open-queue.ts";
-import { removeStuck, stuckJobs, type StuckJob } from "./stuck-jobs.ts";
 
 export const INBOX_QUEUE = "crm-events";
 

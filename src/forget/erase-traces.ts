@@ -1,6 +1,6 @@
 /** Erases what Redis holds about one person, while everything runs. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { readJobs } from "../event/read-jobs.ts";
+import { readJobs } from "../event/job-data.ts";
 import type { Stores } from "../status/stores.ts";
 import type { Counts, TraceFinder, Traces } from "./find-traces.ts";
 import type { Piece } from "./read-traces.ts";

@@ -1,5 +1,4 @@
-import { MAX_DEPTH, parseEvent, splitSubject } from "../event/crm-event.ts";
-import { isDeeperThan } from "../event/depth.ts";
+import { MAX_DEPTH, parseEvent, splitSubject, isDeeperThan } from "../event/crm-event.ts";
 import { isObject } from "../mapping/is-object.ts";
 import { mapEventRecord } from "../mapping/map-event-record.ts";
 import type { Mapping } from "../mapping/mapping.ts";

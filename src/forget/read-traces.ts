@@ -1,7 +1,6 @@
 /** Reads what lies in Redis about any record, with what each piece names. Values are opened, not kept. */
 import { redriveOf } from "../event/inbox.ts";
-import { JOB_STATES } from "../event/job-states.ts";
-import { readJobs } from "../event/read-jobs.ts";
+import { JOB_STATES, readJobs } from "../event/job-data.ts";
 import type { RecordNames } from "../state/record-names.ts";
 import { scanHash, scanSorted } from "../state/scan.ts";
 import { DamagedValue } from "../state/sealing.ts";

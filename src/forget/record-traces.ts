@@ -2,9 +2,8 @@
 import type { Stores } from "../status/stores.ts";
 import { forget } from "../sync/person.ts";
 import { busyUntil } from "../sync/record.ts";
-import { storeRow } from "../state/ledger-row.ts";
-import { unchanged, type ReadRecord } from "../state/record-store.ts";
-import type { Call } from "../state/commit.ts";
+import { storeRow, unchanged, type ReadRecord } from "../state/record-store.ts";
+import type { Call } from "../state/store.ts";
 import { scanHash } from "../state/scan.ts";
 
 /** Entries read in one round trip. */

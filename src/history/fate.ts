@@ -1,11 +1,11 @@
 /** Decides what to say of one record: its fate, in one sentence, and the remedy. Pure. */
-import type { BulkPause } from "../state/bulk-pause.ts";
-import { NOT_OPENED } from "../state/retried-records.ts";
+import type { BulkPause } from "../state/bulk-changes.ts";
+import { NOT_OPENED } from "../state/line.ts";
 import { clockTime } from "../status/clock-time.ts";
 import { stopsIn } from "../status/stops.ts";
 import type { Problem } from "../event/problem.ts";
 import { REMEDIES, type DeadReason } from "../sync/dead-letter.ts";
-import { heldBecause } from "../sync/staged-state.ts";
+import { heldBecause } from "../sync/record.ts";
 import type { FateOfRecord } from "./fates.ts";
 import { restFate } from "./rest-fate.ts";
 import type { Letter, RecordFacts, SharedFacts, WaitingState } from "./record-facts.ts";

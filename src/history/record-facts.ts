@@ -1,9 +1,8 @@
 /** Reads what is known of one record now, and the steps that led there. */
-import { eventKey } from "../event/event-key.ts";
+import { eventKey } from "../event/event-order.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import { scanHash } from "../state/scan.ts";
-import { timeOfOrder, waitingIn } from "../sync/record.ts";
-import type { HeldWhy } from "../sync/staged-state.ts";
+import { timeOfOrder, waitingIn, type HeldWhy } from "../sync/record.ts";
 import type { PresentWhens } from "../mapping/whens.ts";
 import type { Readings } from "../status/readings.ts";
 import type { Stores } from "../status/stores.ts";

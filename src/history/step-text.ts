@@ -1,5 +1,5 @@
 /** Tells one step of a history in words. No values of a person. Pure. */
-import { HELD_BECAUSE, type HeldWhy } from "../sync/staged-state.ts";
+import { HELD_BECAUSE, type HeldWhy } from "../sync/record.ts";
 import { failedWhens, type FailedWhen, type PresentWhens } from "../mapping/whens.ts";
 import { clockTime } from "../status/clock-time.ts";
 import {

@@ -1,6 +1,6 @@
 /** CloudEvents in binary mode: the attributes are headers, the body is `data`. */
 import type { IncomingHttpHeaders } from "node:http";
-import { headerText } from "./header-text.ts";
+import { headerText } from "./intake-guard.ts";
 
 const PREFIX = "ce-";
 

@@ -6,9 +6,8 @@ import { parseExactly } from "../event/exact-json.ts";
 import { inSlices } from "../ops/in-slices.ts";
 import { secretsOf, type SecretText } from "../ops/secrets.ts";
 import { MAX_PROBLEMS, type Problem } from "../event/problem.ts";
-import { hasToken, sendUnauthorised } from "./bearer.ts";
+import { hasToken, sendUnauthorised, type IntakeGuard } from "./intake-guard.ts";
 import { eventOfHeaders, isBinary } from "./binary-event.ts";
-import type { IntakeGuard } from "./intake-guard.ts";
 import { EVENTS, EVENTS_BODY } from "./limits.ts";
 import { isSignedNow, REMEMBER_FOR_S, verifySignature } from "./signature.ts";
 import {

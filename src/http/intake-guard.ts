@@ -4,6 +4,14 @@ import type { Overload } from "../ops/overload.ts";
 import { createBodyReader } from "./bodies.ts";
 import type { CountRequest } from "./rate-limit.ts";
 import { Refusal } from "./refusal.ts";
+import { isOneOf, secretsOf, type SecretText } from "../ops/secrets.ts";
+import { isUtf8 } from "node:buffer";
+
+/** Node reads headers as Latin-1, and many senders write UTF-8. What is no valid UTF-8 stays as Node has read it. */
+export function headerText(value: string): string {
+  const bytes = Buffer.from(value, "latin1");
+  return isUtf8(bytes) ? bytes.toString("utf8") : value;
+}
 
 export type IntakeGuard = ReturnType<typeof createIntakeGuard>;
 
@@ -42,4 +50,14 @@ function refuseEncoded({ headers }: FastifyRequest): void {
   throw new Refusal(415, "Content-Encoding must be identity: send the body uncompressed", {
     "accept-encoding": "identity",
   });
+}
+
+/** Whether the request carries one of the tokens as its bearer token. */
+export function hasToken(request: FastifyRequest, token: SecretText | undefined): boolean {
+  const given = /^Bearer +(\S+) *$/i.exec(headerText(request.headers.authorization ?? ""))?.[1];
+  return isOneOf(given, secretsOf(token));
+}
+
+export async function sendUnauthorised(reply: FastifyReply, error: string): Promise<void> {
+  await reply.code(401).header("www-authenticate", "Bearer").send({ error });
 }

@@ -5,7 +5,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { may } from "../people/person.ts";
 import { holderOf, type OpsTokens } from "../people/tokens.ts";
-import { headerText } from "./header-text.ts";
+import { headerText } from "./intake-guard.ts";
 import type { CountRequest } from "./rate-limit.ts";
 
 /** Checks the token of every request to this scope. @param isOpen whether everybody may look. */

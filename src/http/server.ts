@@ -26,7 +26,7 @@ export function createHttpServer(options: HttpServerOptions): FastifyInstance {
   const { defect, refused, trustedProxies = [] } = options;
   const app = fastify({
     logger: false,
-    // What closes connections, and when, is in drain.ts.
+    // What closes connections, and when, is in connections.ts.
     forceCloseConnections: false,
     return503OnClosing: false,
     requestTimeout: limits.REQUEST_MS,

@@ -11,8 +11,15 @@ import { WebhookBodyError, WebhookUnavailable } from "../crm/webhook-body.ts";
 import { secretsOf, type SecretText } from "../ops/secrets.ts";
 import type { IntakeGuard } from "./intake-guard.ts";
 import { WEBHOOK_BODY } from "./limits.ts";
-import { RETRY_AFTER_S, storeEvents, type IntakePorts, type RequestClaim } from "./store-events.ts";
-import { problemsResponse, usableEvents, type UsableEvents } from "./usable-events.ts";
+import {
+  RETRY_AFTER_S,
+  storeEvents,
+  type IntakePorts,
+  type RequestClaim,
+  problemsResponse,
+  usableEvents,
+  type UsableEvents,
+} from "./store-events.ts";
 
 /** How a webhook request ended: 200, 401, 400, 400, 409 or 503. */
 export const WEBHOOK_OUTCOMES = [

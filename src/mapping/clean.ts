@@ -4,7 +4,7 @@
  * it is an identity.
  */
 import { FIELDS_OF, variantOf } from "../service-spec/business-relation.ts";
-import { FIELD_MAX_LENGTH } from "../sync/limits.ts";
+import { FIELD_MAX_LENGTH } from "../sync/mapped.ts";
 
 /** Control, zero-width and direction-changing characters, and the soft hyphen. */
 const INVISIBLE =

@@ -2,7 +2,7 @@
 import { variantOf, type Variant } from "../service-spec/business-relation.ts";
 import { COMPANY_TYPES, PERSON_TYPE } from "../service-spec/value-lists.ts";
 import { kindOf, type Problem } from "../event/problem.ts";
-import { FIELD_MAX_LENGTH } from "../sync/limits.ts";
+import { FIELD_MAX_LENGTH } from "../sync/mapped.ts";
 import type { AbsentRead } from "./absent-fields.ts";
 import type { CompiledField } from "./compile-mapping.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";

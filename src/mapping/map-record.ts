@@ -2,7 +2,7 @@
 import { crmCodeSchema } from "../service-spec/business-relation.ts";
 import { cut } from "../service-spec/characters.ts";
 import type { IgnoreReason } from "../sync/mapped.ts";
-import { codeProblem } from "../event/record-id.ts";
+import { codeProblem } from "../event/crm-event.ts";
 import { kindOf, problemsOf, type Problem } from "../event/problem.ts";
 import { watchAbsent } from "./absent-fields.ts";
 import { withoutNulls } from "./clean.ts";

@@ -2,7 +2,7 @@
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import type { Document, LineCounter } from "yaml";
-import { isJson, jsonFaultAt } from "../event/json-fault.ts";
+import { isJson, jsonFaultAt } from "../event/exact-json.ts";
 import { checkMappingFile } from "./check-mapping-file.ts";
 import { checkStructure } from "./check-structure.ts";
 import type { MappingFile } from "./mapping-file.ts";

@@ -1,7 +1,7 @@
 /** Log lines for people; loaded only when they are wanted. */
 import type { DestinationStream } from "pino";
 import { prettyFactory } from "pino-pretty";
-import { linesOnStderr } from "./stderr-lines.ts";
+import { linesOnStderr } from "./log.ts";
 
 export function textOnStderr(): DestinationStream {
   const stderr = linesOnStderr();

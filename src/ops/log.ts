@@ -1,13 +1,101 @@
 import { pino, type DestinationStream } from "pino";
 import { sentenceOf, type LogEvent } from "./log-events.ts";
-import { isLogField, type LogFields } from "./log-fields.ts";
-import { linesOnStderr } from "./stderr-lines.ts";
+
+/**
+ * The only fields that a log line may carry. None of them can hold the content of a record, an event
+ * or a token.
+ */
+const LOG_FIELDS = [
+  "added",
+  "address",
+  "backoff_ms",
+  "crm",
+  "delay_ms",
+  "denied",
+  "dir",
+  "err",
+  "event",
+  "fields",
+  "file",
+  "for_hours",
+  "for_ms",
+  "freshness_s",
+  "from",
+  "gaps",
+  "head",
+  "host",
+  "kind",
+  "lane",
+  "level_now",
+  "mapping",
+  "meant",
+  "messages",
+  "missing",
+  "node",
+  "ops_url",
+  "outcome",
+  "pacing",
+  "port",
+  "reason",
+  "record",
+  "records",
+  "relations",
+  "removed",
+  "reply",
+  "requests",
+  "roles",
+  "rows",
+  "server_pid",
+  "source",
+  "span_id",
+  "status",
+  "step",
+  "step_ms",
+  "suppressed",
+  "to",
+  "token_file",
+  "trace_id",
+  "tries",
+  "unexplained",
+  "until",
+  "url",
+  "values",
+  "variable",
+  "version",
+  "wait_asked_ms",
+  "webhook",
+  "why",
+] as const;
+
+export type LogFields = { readonly [name in (typeof LOG_FIELDS)[number]]?: unknown };
+
+const KNOWN: ReadonlySet<string> = new Set(LOG_FIELDS);
+
+const isLogField = (name: string): boolean => KNOWN.has(name);
+
+// The destination of the log.
+
+/**
+ * Synchronous: what is written just before the process ends must be seen. Stderr may be a file whose disk is
+ * full: a line that it does not take is left out, and the work goes on.
+ */
+export function linesOnStderr(): DestinationStream {
+  let stderr = openStderr(reopen);
+  // After an error the old destination would keep that line, and all later ones, in memory.
+  function reopen(): void {
+    stderr = openStderr(reopen);
+  }
+  return { write: (line) => void stderr.write(line) };
+}
+
+const openStderr = (onError: () => void) =>
+  pino.destination({ dest: 2, sync: true }).on("error", onError);
 
 type Write = (fields: LogFields, event: LogEvent) => void;
 
 /**
  * Writes one line per call: the event's name (`event`), its sentence (`msg`) and its fields. Fields
- * that are not in the allow-list (log-fields.ts) are left out.
+ * that are not in the allow-list are left out.
  */
 export interface Logger {
   level: string;

@@ -4,7 +4,7 @@ import type { Mapping, MappingWarning } from "../mapping/mapping.ts";
 import { leftOutText } from "../mapping/whens.ts";
 import { variantOf } from "../service-spec/business-relation.ts";
 import { DEFAULT_TENANT_LISTS, type TenantLists } from "../service-spec/tenant-lists.ts";
-import { bodyOf, decide, type Decision, type Wanted } from "../sync/decide.ts";
+import { bodyOf, decide, type Decision, type Wanted, REJECTIONS } from "../sync/decide.ts";
 import { fingerprintOf, fingerprintWith, type FingerprintOf } from "../sync/fingerprint.ts";
 import { carryOver, keepsWith, keptFieldsOf, keptIn, type Keeps } from "../sync/keeps.ts";
 import { NO_ORDERS, rowWithoutProof, type LedgerRow, type Orders } from "../sync/ledger-row.ts";
@@ -18,10 +18,8 @@ import {
   type Plan,
 } from "../sync/plan-change.ts";
 import { kindOf, type Problem } from "../event/problem.ts";
-import { idProblem } from "../event/record-id.ts";
-import { REJECTIONS } from "../sync/rejections.ts";
-import type { WantedStatus } from "../sync/wanted-status.ts";
-import { partsOf } from "../sync/mapped.ts";
+import { idProblem } from "../event/crm-event.ts";
+import { type WantedStatus, partsOf } from "../sync/mapped.ts";
 import type { PreviewInput } from "./read-records.ts";
 
 export type Body = Readonly<Record<string, unknown>>;

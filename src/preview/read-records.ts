@@ -2,12 +2,15 @@
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { withOwnIds } from "../crm/own-ids.ts";
-import { parseEvent, splitSubject, type CrmEvent } from "../event/crm-event.ts";
+import {
+  parseEvent,
+  splitSubject,
+  type CrmEvent,
+  saysGone,
+  canonicalSubject,
+} from "../event/crm-event.ts";
 import { believableTime, eventOrder } from "../event/event-order.ts";
-import { parseExactly } from "../event/exact-json.ts";
-import { jsonFaultAt } from "../event/json-fault.ts";
-import { saysGone } from "../event/gone.ts";
-import { canonicalSubject } from "../event/record-id.ts";
+import { parseExactly, jsonFaultAt } from "../event/exact-json.ts";
 import { isObject } from "../mapping/is-object.ts";
 import type { CrmRecord, EventContext, Mapping } from "../mapping/mapping.ts";
 import { PathSearch, type Unread } from "../mapping/unread-paths.ts";

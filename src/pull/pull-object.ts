@@ -3,7 +3,7 @@ import type { ChangePuller, CursorLost, ObjectChanges, PullApi } from "../crm/ch
 import type { ListedRecord, NotListed, RecordLister } from "../crm/record-lister.ts";
 import type { NotFound, RecordReader } from "../crm/record-reader.ts";
 import { withRelated } from "../crm/related.ts";
-import type { ContentHash } from "../event/event-key.ts";
+import type { ContentHash } from "../event/event-order.ts";
 import type { PulledIds, PulledObject } from "../state/pulls.ts";
 import type { Relation } from "../sync/mapped.ts";
 import { eventOfChange, eventOfListed, type PulledEvent } from "./pulled-events.ts";

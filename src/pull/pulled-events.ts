@@ -1,7 +1,7 @@
 /** What a CRM has told when it was asked, as events: those of webhooks about the same record agree with them by order. */
 import type { PulledChange } from "../crm/change-puller.ts";
 import type { Json } from "../crm/json-value.ts";
-import type { ContentHash } from "../event/event-key.ts";
+import type { ContentHash } from "../event/event-order.ts";
 import type { Lane } from "../event/lane.ts";
 
 /** Begins the source of every event that was pulled. */

@@ -8,7 +8,7 @@
  * taken early, the larger a lead must be: the price of a request follows from what was spent, and nothing has
  * to forecast it.
  */
-import { SLICES_KEPT, sliceMs } from "../sync/slices.ts";
+import { SLICES_KEPT, sliceMs } from "../sync/rank.ts";
 import type { Lane } from "../event/lane.ts";
 
 /** The forecast divides the hour into this many equal parts. */

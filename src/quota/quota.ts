@@ -1,24 +1,61 @@
 /**
  * The quota: the one place that gives permits. Each call goes through the limiter of this process
- * (gate.ts); then the pacer decides when the next request may start, and the sliding log keeps both
+ * (issue-permits.ts); then the pacer decides when the next request may start, and the sliding log keeps both
  * windows exact over all processes. docs/adr/0002 explains why it is built this way.
  */
 import type { Redis } from "ioredis";
 import type { Reading } from "../ops/redis-reading.ts";
 import type { Lane } from "../event/lane.ts";
 import { createFeedback, type QuotaLog } from "./feedback.ts";
-import { createGate } from "./gate.ts";
-import { PermitIssuer } from "./issue-permits.ts";
-import type { PacingSetting } from "./pace-state.ts";
-import { Pacer } from "./pacer.ts";
+import { createGate, PermitIssuer } from "./issue-permits.ts";
+import type { PacingSetting, Pacing } from "./pace-state.ts";
+import { Pacer, snapshotReading, type QuotaSnapshot } from "./pacer.ts";
 import type { Permit } from "./permit.ts";
-import { quotaKeys } from "./quota-keys.ts";
-import { stateOf, type QuotaState } from "./quota-state.ts";
-import { SlidingLog } from "./sliding-log.ts";
-import { snapshotReading } from "./snapshot.ts";
+import { quotaKeys, SlidingLog } from "./sliding-log.ts";
+import { drainsInMs, type ForecastLimits, type Waiting } from "./pacing.ts";
+
+// The quota as operators see it.
+
+/** The same in every process. Times in ms since the epoch. */
+export interface QuotaState {
+  readonly limit: number;
+  readonly remaining: number;
+  /** When the next spent request of the hour returns; now when none is spent. */
+  readonly resetAt: number;
+  /** When all spent requests of the hour will have returned. */
+  readonly allReturnedAt: number;
+  /** Requests of the hour that return in each part of the next one: so many were spent in that part of the last one. */
+  readonly returns: readonly number[];
+  readonly stopped: "throttled" | undefined;
+  /** Until when no process sends; undefined when not stopped. */
+  readonly until: number | undefined;
+  readonly pacing: Pacing;
+  /** Whether a request was ever sent: before that, what the service has counted is not known. */
+  readonly hasSent: boolean;
+  /** When `waiting` requests will have been sent, if no more come. */
+  drainedAt(waiting: Waiting): number;
+}
+
+export function stateOf(snapshot: QuotaSnapshot, limits: ForecastLimits): QuotaState {
+  const { now, limit, remaining, pacing } = snapshot;
+  const stopUntil = snapshot.state.stop;
+  const stopped = stopUntil > now;
+  const startsAt = Math.max(now, stopUntil);
+  return {
+    limit,
+    remaining,
+    resetAt: snapshot.nextReturnAt,
+    allReturnedAt: snapshot.allReturnedAt,
+    pacing,
+    hasSent: snapshot.taken > 0,
+    returns: snapshot.returns,
+    stopped: stopped ? "throttled" : undefined,
+    until: stopped ? stopUntil : undefined,
+    drainedAt: (waiting) => startsAt + drainsInMs(waiting, snapshot, limits, pacing === "steady"),
+  };
+}
 
 export type { Permit } from "./permit.ts";
-export type { QuotaState } from "./quota-state.ts";
 
 export interface QuotaLimits {
   /** Hash-tagged prefix of every key, as `{crmsync}`. */

@@ -8,7 +8,27 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis, RedisOptions } from "ioredis";
 import { redisScript, redisWrites, WorkRedis, type RedisScript } from "../ops/redis-script.ts";
-import type { QuotaKeys } from "./quota-keys.ts";
+
+/** Every Redis key of the quota. All are under `<prefix>:quota:` and share the prefix's hash tag. */
+export function quotaKeys(prefix: string) {
+  const root = `${prefix}:quota`;
+  return {
+    /** Hash of the sliding log: `epoch` (its name), `taken` (slots so far), `hour` and `burst` (limits). */
+    log: `${root}:log`,
+    /** Sorted set permit id → when its slot of the hour ends by itself, ms. */
+    hour: `${root}:log:hour`,
+    /** The same for the burst. */
+    burst: `${root}:log:burst`,
+    /** JSON of PaceState (pace-state.ts). */
+    pacing: `${root}:pacing`,
+    /** The live line, as src/state/keys.ts names it: sorted set crmCode → rank, or when it is due. */
+    liveLine: `${prefix}:line:live`,
+    /** Name of a slice without its number, likewise: counter of live changes. */
+    flow: `${root}:flow`,
+  } as const;
+}
+
+export type QuotaKeys = ReturnType<typeof quotaKeys>;
 
 export interface SlidingLogOptions {
   /** Only its options are used. */

@@ -7,8 +7,8 @@ import type { Known } from "../sync/decide.ts";
 import { agrees, agreesWithRow, meaningfulFields, SORTED_FIELDS } from "../sync/fingerprint.ts";
 import { keptFieldsOf, type Keeps } from "../sync/keeps.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
-import type { Staged } from "../sync/staged-state.ts";
-import type { WantedStatus } from "../sync/wanted-status.ts";
+import type { Staged } from "../sync/record.ts";
+import type { WantedStatus } from "../sync/mapped.ts";
 import { fieldsIn, type RecordRow } from "./work-file.ts";
 
 /** What the CRM says that a relation must be. */

@@ -2,8 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { counted } from "../ops/counted.ts";
 import { UserError } from "../ops/user-error.ts";
-import type { BulkChanges } from "../state/bulk-changes.ts";
-import type { BulkPause, BulkPauses } from "../state/bulk-pause.ts";
+import type { BulkChanges, BulkPause, BulkPauses } from "../state/bulk-changes.ts";
 import type { HeldTerminations } from "../state/held-terminations.ts";
 import type { Reconciliations } from "../state/reconciliations.ts";
 import type { StagedStates } from "../state/staged-state.ts";

@@ -1,5 +1,5 @@
 import { basename } from "node:path";
-import { digestOf } from "../state/digest.ts";
+import { digestOf } from "../state/keys.ts";
 
 /** Exports that differ only in a date or a number are of one kind. */
 export const kindOfFile = (path: string): string => basename(path).replaceAll(/\d+/g, "#");

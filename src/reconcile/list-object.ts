@@ -4,7 +4,7 @@ import type { ListedPage, NotListed, ObjectListing, RecordLister } from "../crm/
 import { withRelated } from "../crm/related.ts";
 import type { RelatedApi } from "../crm/relation-reader.ts";
 import type { Mapping } from "../mapping/mapping.ts";
-import { retryDelay } from "../sync/retry-delay.ts";
+import { retryDelay } from "../sync/settled.ts";
 import type { ListingFile, ObjectProgress } from "./listing-file.ts";
 import { TryLater } from "./try-later.ts";
 

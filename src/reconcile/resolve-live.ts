@@ -8,7 +8,7 @@ import type { Ledger } from "../state/ledger.ts";
 import type { StagedStates } from "../state/staged-state.ts";
 import { rowWithoutProof } from "../sync/ledger-row.ts";
 import { waitingIn } from "../sync/record.ts";
-import { REJECTIONS } from "../sync/rejections.ts";
+import { REJECTIONS } from "../sync/decide.ts";
 import { compare, resolve, type Resolved } from "./compare.ts";
 import { reject } from "./ingest.ts";
 import { wantedOf, type Listed } from "./list-service.ts";

@@ -4,7 +4,7 @@
  * as they came: no mapping is applied.
  */
 import { createHash } from "node:crypto";
-import { contentHashWith, eventKey } from "../event/event-key.ts";
+import { contentHashWith, eventKey } from "../event/event-order.ts";
 import type { CrmEvent } from "../event/crm-event.ts";
 import { fingerprintOf } from "../sync/fingerprint.ts";
 import type { Change } from "./waiting-records.ts";

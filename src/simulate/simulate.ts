@@ -7,8 +7,17 @@
 import type { Lane } from "../event/lane.ts";
 import { HOUR_PARTS, paceOf, turnAt, type Pace, type PacingView } from "../quota/pacing.ts";
 import type { Pace as RecordPace } from "../sync/ledger-row.ts";
-import { gapOf, leadOf, learn, NO_FIRST_CHANGES, rankAgain, rankOf } from "../sync/rank.ts";
-import { SLICES_KEPT, sliceMs, sliceOf } from "../sync/slices.ts";
+import {
+  gapOf,
+  leadOf,
+  learn,
+  NO_FIRST_CHANGES,
+  rankAgain,
+  rankOf,
+  SLICES_KEPT,
+  sliceMs,
+  sliceOf,
+} from "../sync/rank.ts";
 import {
   laneOf,
   WaitingRecords,

@@ -1,6 +1,5 @@
 /** Records in JSON: lines, a list, or the answer of a CRM's API. Lines and lists are never whole in memory. */
-import { parseExactly } from "../event/exact-json.ts";
-import { jsonFaultAt, type Place } from "../event/json-fault.ts";
+import { parseExactly, jsonFaultAt, type Place } from "../event/exact-json.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { Item } from "./item.ts";
 import { hintsIn, listedRecords } from "./listed-records.ts";

@@ -4,8 +4,7 @@
  */
 import { randomInt } from "node:crypto";
 import { hashReading, jsonReading, readOne, type Reading } from "../ops/redis-reading.ts";
-import type { Call } from "./commit.ts";
-import { Store } from "./store.ts";
+import { type Call, Store } from "./store.ts";
 
 /** Acts that may need a second person (APPROVALS). */
 export type ApprovalAct = "held" | "plan" | "forget" | "drop";

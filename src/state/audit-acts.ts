@@ -5,11 +5,10 @@
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import { hashReading, readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import type { Call } from "./commit.ts";
+import { type Call, Store } from "./store.ts";
 import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
-import { Store } from "./store.ts";
 
 /** What people and processes do; changes at the service have lines of their own. */
 export type ActName =

@@ -5,12 +5,11 @@ import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { deadLetterId, type DeadLetter } from "../sync/dead-letter.ts";
 import { storeLetter } from "../sync/letter.ts";
 import { rejectionOf } from "../sync/told.ts";
-import type { LetterMark } from "../sync/staged-state.ts";
-import type { Call } from "./commit.ts";
+import type { LetterMark } from "../sync/record.ts";
+import { type Call, Store } from "./store.ts";
 import { unchanged, type RecordStore } from "./record-store.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
 import type { Keys } from "./keys.ts";
-import { Store } from "./store.ts";
 
 /** Stands for an event that cannot be opened, so that one letter does not hide all others. */
 const DAMAGED =

@@ -5,9 +5,8 @@
 import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { DENIAL_CAUSES, type DenialCause } from "../sync/outcomes.ts";
-import type { Call } from "./commit.ts";
+import { type Call, Store } from "./store.ts";
 import type { Keys } from "./keys.ts";
-import { Store } from "./store.ts";
 
 export interface Denial {
   readonly cause: DenialCause;

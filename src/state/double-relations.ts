@@ -4,10 +4,9 @@
  */
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import type { Call } from "./commit.ts";
+import { type Call, Store } from "./store.ts";
 import type { Keys } from "./keys.ts";
 import type { ReadRecord, RecordStore } from "./record-store.ts";
-import { Store } from "./store.ts";
 
 /** At most so many are named. */
 export const MOST_DOUBLES = 100;

@@ -11,9 +11,8 @@ import {
   type EmptiedField,
   type FieldUpdate,
 } from "../sync/emptied.ts";
-import type { TakenState } from "../sync/staged-state.ts";
-import { digestOf } from "./digest.ts";
-import type { Keys } from "./keys.ts";
+import type { TakenState } from "../sync/record.ts";
+import { digestOf, type Keys } from "./keys.ts";
 import { Store } from "./store.ts";
 
 const SCRIPT = new URL("./lua/note-update.lua", import.meta.url);

@@ -7,15 +7,13 @@ import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
 import type { Lane } from "../event/lane.ts";
 import { drop, release } from "../sync/person.ts";
-import { timeOfOrder, VERIFY_AFTER_MS } from "../sync/record.ts";
-import type { HeldWhy, KnownRecord } from "../sync/staged-state.ts";
-import type { Call } from "./commit.ts";
+import { timeOfOrder, VERIFY_AFTER_MS, type HeldWhy, type KnownRecord } from "../sync/record.ts";
+import { type Call, Store } from "./store.ts";
 import type { Keys } from "./keys.ts";
 import type { RecordStore } from "./record-store.ts";
 import { scanSorted } from "./scan.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
 import { openEvents } from "./staged-values.ts";
-import { Store } from "./store.ts";
 
 export interface HeldTermination {
   readonly crmCode: string;

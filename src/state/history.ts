@@ -5,10 +5,9 @@
  */
 import type { Redis } from "ioredis";
 import type { EventStep, NewStep, Step } from "../sync/step.ts";
-import type { Call } from "./commit.ts";
+import { type Call, Store } from "./store.ts";
 import { lineOf, readSteps } from "./history-steps.ts";
 import type { Keys } from "./keys.ts";
-import { Store } from "./store.ts";
 
 const DAY_MS = 86_400_000;
 

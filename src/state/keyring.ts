@@ -5,7 +5,7 @@
  */
 import { randomBytes } from "node:crypto";
 import type { Redis } from "ioredis";
-import { contentHashWith, type ContentHash } from "../event/event-key.ts";
+import { contentHashWith, type ContentHash } from "../event/event-order.ts";
 import { fingerprintWith, type FingerprintOf } from "../sync/fingerprint.ts";
 import type { Keeps } from "../sync/keeps.ts";
 import { marksWith } from "../sync/marks.ts";

@@ -1,10 +1,15 @@
 /**
  * Every Redis key that crmsync itself writes, except the quota's under `<prefix>:quota:`
- * (quota-keys.ts). BullMQ's keys are under `<prefix>:<queue>:`. All share the hash tag of the
+ * (src/quota/sliding-log.ts). BullMQ's keys are under `<prefix>:<queue>:`. All share the hash tag of the
  * prefix, so one tenant is in one hash slot of a Redis Cluster and a script may use several keys.
  */
 import type { Lane } from "../event/lane.ts";
-import { digestOf } from "./digest.ts";
+import { hash } from "node:crypto";
+
+// Names of records in keys and ids, from which a crmCode or a subject cannot be read.
+
+/** SHA-256 in base64url. */
+export const digestOf = (name: string): string => hash("sha256", name, "base64url");
 
 export type Keys = ReturnType<typeof keysOf>;
 
@@ -34,7 +39,7 @@ export const keysOf = (prefix: string) =>
     service: `${prefix}:service`,
     /** Set: names of the tokens that are known to be of the ledger's tenant. */
     serviceTokens: `${prefix}:service:tokens`,
-    /** Hash crmCode → row: what was last proven to be on the service (ledger-row.ts), as JSON. */
+    /** Hash crmCode → row: what was last proven to be on the service (record-store.ts), as JSON. */
     ledger: `${prefix}:ledger`,
     /**
      * Hash: how far the ledger's warm-up got; `state` is `done` when the ledger is warm, and `epoch` counts how
@@ -214,7 +219,7 @@ export const keysOf = (prefix: string) =>
     toldLeftOut: `${prefix}:told:left-out`,
     /** Counter: bulk changes that an operator has dropped and that no process has counted yet. */
     bulkCancelled: `${prefix}:bulk:cancelled`,
-    /** Channel: the lane that has got work; `paused` when the lane bulk was paused (job-notifier.ts). */
+    /** Channel: the lane that has got work; `paused` when the lane bulk was paused (line.ts). */
     jobsAdded: `${prefix}:jobs-added`,
   }) as const;
 

@@ -1,5 +1,5 @@
 /** Which service and tenant the ledger is about: what another one has is not in it. */
-import { digestOf } from "./digest.ts";
+import { digestOf } from "./keys.ts";
 import { Store } from "./store.ts";
 
 /** Names a service without its address. @param baseUrl without the version prefix */

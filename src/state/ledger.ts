@@ -3,12 +3,11 @@ import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { crmCodeProblem } from "../service-spec/crm-code.ts";
 import { rowWithoutProof, type LedgerRow } from "../sync/ledger-row.ts";
-import { type Call, type Check } from "./commit.ts";
+import { type Call, type Check, Store } from "./store.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
-import { readRow, storeRow } from "./ledger-row.ts";
+import { readRow, storeRow } from "./record-store.ts";
 import { scanHash } from "./scan.ts";
-import { Store } from "./store.ts";
 
 /**
  * How far the warm-up got. `new`: not begun, also after Redis has lost everything. `cold`: listing

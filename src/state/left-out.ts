@@ -4,12 +4,11 @@
  */
 import type { Redis } from "ioredis";
 import { hashReading, type Reading } from "../ops/redis-reading.ts";
-import type { StateToStage } from "../sync/staged-state.ts";
-import { type Call } from "./commit.ts";
+import type { StateToStage } from "../sync/record.ts";
+import { type Call, Store } from "./store.ts";
 import type { Keys } from "./keys.ts";
 import { scanHash } from "./scan.ts";
 import type { Sealing } from "./sealing.ts";
-import { Store } from "./store.ts";
 
 /** Of more records only the fields are kept, without the event: an event has a kilobyte and more. */
 const MOST_EVENTS = 10_000;

@@ -1,8 +1,12 @@
 /** The line: which records are to be sent, each lane in its order. `StagedStates.next` takes the first that is due. */
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { LANES, type Lane } from "../event/lane.ts";
-import { readAll } from "./commit.ts";
-import { Store } from "./store.ts";
+import { readAll, Store } from "./store.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Redis } from "ioredis";
+import type { Keys } from "./keys.ts";
+import { hashOf } from "../ops/log-names.ts";
+import type { Staged } from "../sync/record.ts";
 
 /** How many records of each kind stand in the lines. */
 export interface LineCounts {
@@ -64,3 +68,88 @@ export class Line extends Store {
     );
   }
 }
+
+// Tells the waiting loops of all processes that a lane has got work.
+
+export class JobNotifier {
+  readonly #listeners = new Set<(heard: string) => void>();
+  #heard = 0;
+
+  /** @param subscriber a client for this only: a subscribed client can send no other commands. */
+  constructor(subscriber: Redis, keys: Keys) {
+    subscriber.on("message", (_channel: string, heard: string) => this.wake(heard));
+    // The client subscribes again by itself after a reconnection.
+    subscriber.subscribe(keys.jobsAdded).catch(() => {});
+  }
+
+  /** Notifications so far. Read it before you check for work and pass it to `wait`: none is missed. */
+  get heard(): number {
+    return this.#heard;
+  }
+
+  /** Ends the waits of this process, as a notification would. */
+  wake(heard = ""): void {
+    this.#heard += 1;
+    for (const listener of this.#listeners) listener(heard);
+  }
+
+  /** Calls back with every notification (`jobsAdded` in keys.ts), until the returned function is called. */
+  listen(listener: (heard: string) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Resolves after `ms`, or when `signal` is aborted; notifications do not end it. */
+  pause(ms: number, signal: AbortSignal): Promise<void> {
+    return sleep(ms, undefined, { signal }).catch(() => {});
+  }
+
+  /** Resolves at the next notification after `heard`, after `timeoutMs`, or on abort of `signal`. */
+  wait(timeoutMs: number, signal: AbortSignal, heard = this.#heard): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", done);
+        unlisten();
+        resolve();
+      };
+      const unlisten = this.listen(done);
+      const timer = setTimeout(done, timeoutMs);
+      signal.addEventListener("abort", done, { once: true });
+      if (signal.aborted || this.#heard !== heard) done();
+    });
+  }
+}
+
+// Records that were tried again and again without success.
+
+/** Records fail "again and again" once they have failed for this long, ms. */
+const MIN_AGE_MS = 20_000;
+
+/** How the reason begins of a try that sent nothing, because the process could not open the change. */
+export const NOT_OPENED = "its change cannot be opened";
+
+/** The record that has failed for longest, of all that fail again and again. */
+export interface MostRetried {
+  readonly records: number;
+  readonly tries: number;
+  /** When its first try failed, ms. */
+  readonly since: number;
+  /** As the client names it, behind the status if there was one: `500 (server_error)`; or begins with NOT_OPENED. */
+  readonly reason: string;
+  /** The hash of its crmCode, even if the log names records by crmCodes: everybody may see the status. */
+  readonly record: string;
+}
+
+/** Undefined when no record fails again and again. */
+export const mostRetried = (keys: Keys): Reading<MostRetried | undefined> => {
+  const file = new URL("./lua/most-retried.lua", import.meta.url);
+  return scriptReading(file, [keys.retried, keys.staged("")], [MIN_AGE_MS], (reply: string[]) => {
+    const [records, crmCode = "", state] = reply;
+    if (state === undefined) return undefined;
+    const { counts, failure } = JSON.parse(state) as Staged;
+    if (failure === undefined) return undefined;
+    const record = hashOf(crmCode);
+    return { records: Number(records), tries: counts?.tries ?? 1, record, ...failure };
+  });
+};

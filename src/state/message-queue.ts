@@ -1,9 +1,8 @@
 /** Messages that wait to be sent: the oldest first, by one process at a time. What a message says is not known here. */
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import type { Call } from "./commit.ts";
+import { type Call, Store } from "./store.ts";
 import type { Keys } from "./keys.ts";
-import { Store } from "./store.ts";
 
 /** A process that has taken a message has sent it or died after this long, ms. */
 const LEASE_MS = 15_000;

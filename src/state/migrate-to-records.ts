@@ -7,10 +7,10 @@ import type { Redis } from "ioredis";
 import { deadLetterId } from "../sync/dead-letter.ts";
 import { LANES } from "../event/lane.ts";
 import { rowWithoutProof } from "../sync/ledger-row.ts";
-import type { Staged } from "../sync/staged-state.ts";
-import { readAll, type Call, type Check } from "./commit.ts";
+import type { Staged } from "../sync/record.ts";
+import { readAll, type Call, type Check } from "./store.ts";
 import type { Keys } from "./keys.ts";
-import { readRow, storeRow } from "./ledger-row.ts";
+import { readRow, storeRow, RecordStore } from "./record-store.ts";
 import {
   keyIdOfOld,
   letterOfOld,
@@ -21,9 +21,7 @@ import {
   wholeFields,
   type OldFields,
 } from "./old-records.ts";
-import { RecordStore } from "./record-store.ts";
-import { pairsOf, scanHash, scanSorted } from "./scan.ts";
-import { scanKeys } from "./scan.ts";
+import { pairsOf, scanHash, scanSorted, scanKeys } from "./scan.ts";
 import { DamagedValue, UnknownKey, type Sealing } from "./sealing.ts";
 
 /** Records that are converted at once, rows in one step, and keys that one SCAN looks at. */

@@ -1,6 +1,6 @@
 /** Notifications of all processes together: what has been notified, and the messages that wait. */
 import type { Redis } from "ioredis";
-import type { Call } from "./commit.ts";
+import type { Call } from "./store.ts";
 import type { Keys } from "./keys.ts";
 import { MessageQueue, type WaitingMessage } from "./message-queue.ts";
 

@@ -6,8 +6,8 @@ import { promisify } from "node:util";
 import { inflateRaw } from "node:zlib";
 import type { Variant } from "../service-spec/business-relation.ts";
 import { rowWithoutProof, type LedgerRow, type Orders } from "../sync/ledger-row.ts";
-import type { Doubt, LetterMark, RunCount, Staged } from "../sync/staged-state.ts";
-import type { WantedStatus } from "../sync/wanted-status.ts";
+import type { Doubt, LetterMark, RunCount, Staged } from "../sync/record.ts";
+import type { WantedStatus } from "../sync/mapped.ts";
 import { DamagedValue, isBytes, keyIdOf, keyIdOfBytes, type Sealing } from "./sealing.ts";
 
 /** What payloads and events have in common: dictionary 1 of their compression. */

@@ -15,10 +15,8 @@ import {
   type Open,
 } from "../sync/breaker.ts";
 import type { UnavailableReason } from "../sync/service-reply.ts";
-import type { Call } from "./commit.ts";
-import { digestOf } from "./digest.ts";
-import type { Keys } from "./keys.ts";
-import { Store } from "./store.ts";
+import { type Call, Store } from "./store.ts";
+import { digestOf, type Keys } from "./keys.ts";
 
 /** These say nothing about the service: this process was too slow, or one record has a problem. */
 const NO_FAILURE: ReadonlySet<string> = new Set<UnavailableReason>([

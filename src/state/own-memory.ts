@@ -1,6 +1,6 @@
 /** How much of Redis' memory the keys of this tenant take. Nobody asks unless Redis is nearly full: it reads all keys. */
 import type { Redis } from "ioredis";
-import { readAll } from "./commit.ts";
+import { readAll } from "./store.ts";
 
 /** It is measured again after this, ms. */
 const KEPT_MS = 60_000;

@@ -1,8 +1,7 @@
 /** What is shared of the reconciliations that daemons begin by themselves. */
 import type { Redis } from "ioredis";
 import { hashReading, jsonReading, reading, type Reading } from "../ops/redis-reading.ts";
-import { digestOf } from "./digest.ts";
-import type { Keys } from "./keys.ts";
+import { digestOf, type Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
 import { Store } from "./store.ts";
 

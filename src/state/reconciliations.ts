@@ -2,10 +2,9 @@
 import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
 import { DRIFT_KINDS, type DriftKind } from "../sync/drift.ts";
-import type { Call } from "./commit.ts";
+import { type Call, Store } from "./store.ts";
 import type { Keys } from "./keys.ts";
 import { Lease } from "./lease.ts";
-import { Store } from "./store.ts";
 
 /** After this long without a sign of its process, another one may carry out a plan, ms. */
 export const PLAN_LEASE_MS = 15_000;

@@ -3,7 +3,7 @@
  * exact name costs a few reads. Only for a name that nothing has, the ledger and the dead letters are looked through.
  */
 import type { Redis } from "ioredis";
-import { canonicalSubject } from "../event/record-id.ts";
+import { canonicalSubject } from "../event/crm-event.ts";
 import { deadLetterId } from "../sync/dead-letter.ts";
 import { writerOf } from "../sync/record.ts";
 import type { DeadLetters, LetterDetails } from "./dead-letters.ts";

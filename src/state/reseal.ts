@@ -4,9 +4,7 @@
  */
 import type { Job, Queue } from "bullmq";
 import type { Redis } from "ioredis";
-import { ownData } from "../event/job-data.ts";
-import { JOB_STATES } from "../event/job-states.ts";
-import { readJobsOf } from "../event/read-jobs.ts";
+import { ownData, JOB_STATES, readJobsOf } from "../event/job-data.ts";
 import { jsonReading, type Reading } from "../ops/redis-reading.ts";
 import { LANES } from "../event/lane.ts";
 import type { Keys } from "./keys.ts";

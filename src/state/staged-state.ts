@@ -3,7 +3,7 @@
  * these steps is one write, so a crash between two steps leaves nothing half done.
  */
 import type { Redis } from "ioredis";
-import { eventKey as keyOf, type ContentHash } from "../event/event-key.ts";
+import { eventKey as keyOf, type ContentHash } from "../event/event-order.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { textOfKeeps } from "../sync/keeps.ts";
 import { LANES, type Lane } from "../event/lane.ts";
@@ -16,45 +16,45 @@ import {
   rankAgain,
   rankOf,
   type FirstChanges,
+  sliceLastsMs,
+  sliceOf,
 } from "../sync/rank.ts";
-import { newestOrders, VERIFY_AFTER_MS } from "../sync/record.ts";
+import {
+  newestOrders,
+  VERIFY_AFTER_MS,
+  type KnownRecord,
+  type LetterMark,
+  type SeenAs,
+  type Settlement,
+  type SettleResult,
+  type Staged,
+  type StageResult,
+  type StateToStage,
+  type Take,
+  type TakenState,
+} from "../sync/record.ts";
 import { settle, take, type SettleInput, type TakeResult } from "../sync/run.ts";
-import { sliceLastsMs, sliceOf } from "../sync/slices.ts";
 import { stage } from "../sync/stage.ts";
-import type {
-  KnownRecord,
-  LetterMark,
-  SeenAs,
-  Settlement,
-  SettleResult,
-  Staged,
-  StageResult,
-  StateToStage,
-  Take,
-  TakenState,
-} from "../sync/staged-state.ts";
 import type { RunStep } from "../sync/step.ts";
 import { clearedBy } from "../sync/told.ts";
-import { readAll, type Call } from "./commit.ts";
-import { digestOf } from "./digest.ts";
+import { readAll, type Call, Store } from "./store.ts";
+import { digestOf, type Keys } from "./keys.ts";
 import { callsOfDouble } from "./double-relations.ts";
 import type { History } from "./history.ts";
 import { keepsIn } from "./kept-fields.ts";
-import type { Keys } from "./keys.ts";
-import { readRow } from "./ledger-row.ts";
-import { LeftOutRecords } from "./left-out.ts";
 import {
+  readRow,
   unchanged,
   type ReadRecord,
   type RecordStore,
   type WrittenRecord,
 } from "./record-store.ts";
+import { LeftOutRecords } from "./left-out.ts";
 import { scanSorted } from "./scan.ts";
 import type { StateAge } from "./state-age.ts";
 import { openEvents, openState, sealTexts } from "./staged-values.ts";
-import { NOT_OPENED } from "./retried-records.ts";
+import { NOT_OPENED } from "./line.ts";
 import { UnknownKey, type Sealing } from "./sealing.ts";
-import { Store } from "./store.ts";
 
 /** For how long the id of an event is remembered, s. */
 const SEEN_S = 7 * 86_400;

@@ -1,6 +1,10 @@
 /** The texts of a record: personal data, sealed while it waits in Redis. */
-import { hasUnusedRecord } from "../sync/record.ts";
-import type { Staged, StateToStage, TakenState } from "../sync/staged-state.ts";
+import {
+  hasUnusedRecord,
+  type Staged,
+  type StateToStage,
+  type TakenState,
+} from "../sync/record.ts";
 import type { About } from "../sync/told.ts";
 import type { Sealing } from "./sealing.ts";
 

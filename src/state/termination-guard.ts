@@ -6,7 +6,7 @@
 import type { Redis } from "ioredis";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
-import type { TakenState } from "../sync/staged-state.ts";
+import type { TakenState } from "../sync/record.ts";
 import type { Keys } from "./keys.ts";
 import { Store } from "./store.ts";
 

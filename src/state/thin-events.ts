@@ -4,13 +4,11 @@
  */
 import type { Job, Queue, QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
-import { ownData } from "../event/job-data.ts";
+import { ownData, removeStuck, stuckJobs, type StuckJob } from "../event/job-data.ts";
 import { openQueue } from "../event/open-queue.ts";
-import { removeStuck, stuckJobs, type StuckJob } from "../event/stuck-jobs.ts";
 import { scriptReading, type Reading } from "../ops/redis-reading.ts";
 import type { Lane } from "../event/lane.ts";
-import { digestOf } from "./digest.ts";
-import type { Keys } from "./keys.ts";
+import { digestOf, type Keys } from "./keys.ts";
 import { scanHash, scanKeys } from "./scan.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
 import { Store } from "./store.ts";

@@ -4,7 +4,7 @@
  */
 import type { Redis } from "ioredis";
 import { expire, verified, withdraw } from "../sync/person.ts";
-import type { Staged } from "../sync/staged-state.ts";
+import type { Staged } from "../sync/record.ts";
 import type { Keys } from "./keys.ts";
 import { unchanged, type RecordStore } from "./record-store.ts";
 import { Store } from "./store.ts";

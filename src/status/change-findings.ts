@@ -1,5 +1,5 @@
 /** What is wrong with changes although they flow: rejected, retried without success, slow, or without some values. Pure. */
-import type { MostRetried } from "../state/retried-records.ts";
+import type { MostRetried } from "../state/line.ts";
 import { inWords } from "../sync/service-reply.ts";
 import { clockTime } from "./clock-time.ts";
 import { finding, type Finding } from "./finding.ts";

@@ -7,8 +7,13 @@
 import { collectDefaultMetrics, Counter, Histogram, Registry } from "prom-client";
 import { DEAD_REASONS, REJECTED_BY_SYNC, type DeadReason } from "../sync/dead-letter.ts";
 import { LANES, type Lane } from "../event/lane.ts";
-import { CHANGE_OUTCOMES, PAUSE_REASONS } from "../sync/outcomes.ts";
-import { EVENT_FIELDS, problemFields, RECORD_FIELDS } from "../sync/problem-fields.ts";
+import {
+  CHANGE_OUTCOMES,
+  PAUSE_REASONS,
+  EVENT_FIELDS,
+  problemFields,
+  RECORD_FIELDS,
+} from "../sync/outcomes.ts";
 import type { Problem } from "../event/problem.ts";
 import { UNAVAILABLE_REASONS } from "../sync/service-reply.ts";
 import { durationName } from "../ops/duration-buckets.ts";

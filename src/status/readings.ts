@@ -8,8 +8,7 @@ import { runningAt, type RunningProcess } from "../state/heartbeats.ts";
 import { clockStepReading } from "../state/redis-clock.ts";
 import { healthReading, mayBeClosed } from "../state/redis-health.ts";
 import { folderAt } from "../state/reconcile-runs.ts";
-import type { LineCounts } from "../state/line.ts";
-import { mostRetried } from "../state/retried-records.ts";
+import { type LineCounts, mostRetried } from "../state/line.ts";
 import { queueReading, type JobCounts } from "./queue-reading.ts";
 import type { Stores } from "./stores.ts";
 

@@ -3,8 +3,13 @@
  * state. A change that cannot continue becomes a dead letter that names the reason.
  */
 import { parseEvent, type CrmEvent } from "../event/crm-event.ts";
-import { eventKey, type ContentHash } from "../event/event-key.ts";
-import { believableTime, eventOrder, normalTime } from "../event/event-order.ts";
+import {
+  eventKey,
+  type ContentHash,
+  believableTime,
+  eventOrder,
+  normalTime,
+} from "../event/event-order.ts";
 import { NO_LISTS, type TenantLists } from "../service-spec/tenant-lists.ts";
 import {
   createDeadLetter,
@@ -26,11 +31,9 @@ import {
   type RecordChange,
 } from "./plan-change.ts";
 import type { Problem } from "../event/problem.ts";
-import { notedEvent, notedProblems, notedText } from "./noted.ts";
-import { writerOf } from "./record.ts";
-import type { SeenAs, StageResult, StateToStage } from "./staged-state.ts";
-import type { EventStep, NotedEvent } from "./step.ts";
-import { isTenantProblem, needsTenantLists } from "./tenant-problems.ts";
+import { notedEvent, notedProblems, notedText, type EventStep, type NotedEvent } from "./step.ts";
+import { writerOf, type SeenAs, type StageResult, type StateToStage } from "./record.ts";
+import { isTenantProblem, needsTenantLists } from "./validate.ts";
 
 export interface AcceptPorts {
   /** Redis' time, ms: an event dated more than a day later is not believed. */

@@ -1,7 +1,7 @@
 /** What the audit trail says of a change at the service. A PUT carries all fields, also those that stay as they are. */
 import type { Sendable } from "./decide.ts";
 import type { Settled } from "./settled.ts";
-import type { TakenState } from "./staged-state.ts";
+import type { TakenState } from "./record.ts";
 
 export interface AuditedChange {
   /** `uncertain`: given up, and a request without an answer may have been applied. */

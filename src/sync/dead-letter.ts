@@ -1,5 +1,5 @@
 import type { Problem } from "../event/problem.ts";
-import type { WantedStatus } from "./wanted-status.ts";
+import type { WantedStatus } from "./mapped.ts";
 
 /** Why a change cannot continue by itself, and what a person does about it. */
 export const REMEDIES = {

@@ -8,8 +8,9 @@ import { mayBeFilled } from "./emptied.ts";
 import { agreesWithRow, type FingerprintOf } from "./fingerprint.ts";
 import { carryOver, keepsWith, keptFieldsOf, NO_KEEPS, type Keeps } from "./keeps.ts";
 import type { LedgerRow } from "./ledger-row.ts";
-import type { Doubt } from "./staged-state.ts";
-import type { WantedStatus } from "./wanted-status.ts";
+import type { Doubt } from "./record.ts";
+import type { WantedStatus } from "./mapped.ts";
+import type { Problem } from "../event/problem.ts";
 
 /** What the ledger knows of the record. */
 export type Known = Omit<LedgerRow, "orders" | "pace" | "provedAt" | "writer">;
@@ -111,4 +112,49 @@ export function bodyOf(
   status: WantedStatus,
 ): Readonly<Record<string, unknown>> {
   return status === "mapped" ? payload : { ...payload, relationStatus: status };
+}
+
+/** The problems of changes that decide() rejects before a request is spent. */
+export const REJECTIONS: Record<"variant_changed" | "nothing_to_restore", readonly Problem[]> = {
+  variant_changed: [
+    {
+      field: "type",
+      rule: "must stay a person or stay a company, as the service has it under this crmCode",
+      kind: "the other kind",
+    },
+  ],
+  nothing_to_restore: [
+    {
+      field: "data.record",
+      rule: "is required: the service has no relation under this crmCode to restore",
+      kind: "nothing",
+    },
+  ],
+};
+
+// Which requests the guard over terminations must admit (src/state/termination-guard.ts), whichever
+// way the change came: a deletion, a merge, a record that left its rule, or a mapped status. Pure.
+
+/**
+ * When a request terminates a relation: `now`, or `next`, once the relation was read. Undefined: it
+ * does not, or the relation is known to be terminated.
+ */
+export function terminationIn(
+  request: Sendable,
+  status: WantedStatus,
+  known: Known,
+): "now" | "next" | undefined {
+  if (known.exists === true && !known.uncertain && known.terminated) return undefined;
+  switch (request.kind) {
+    case "update":
+      return request.body["relationStatus"] === "terminated" ? "now" : undefined;
+    case "fetch":
+      return status === "terminated" || request.into?.["relationStatus"] === "terminated"
+        ? "next"
+        : undefined;
+    // A new relation ends nothing, and a check only looks for a write that was admitted.
+    case "create":
+    case "check":
+      return undefined;
+  }
 }

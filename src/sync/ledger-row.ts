@@ -2,7 +2,7 @@
 import { variantOf, type Variant } from "../service-spec/business-relation.ts";
 import { filledIn } from "./emptied.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
-import type { WantedStatus } from "./wanted-status.ts";
+import type { WantedStatus } from "./mapped.ts";
 
 /**
  * The orders of the two registers of a record (event-order.ts). An event with a record sets both; an event

@@ -1,8 +1,17 @@
 /** The dead letter of a record: which events it knows of, by the same two registers. Pure. */
-import type { DeadReason } from "./dead-letter.ts";
-import { hasUnusedRecord, isPending, later, newestOrders } from "./record.ts";
-import type { KnownRecord, LetterMark } from "./staged-state.ts";
-import type { WantedStatus } from "./wanted-status.ts";
+import { type DeadReason, createDeadLetter, type DeadLetter } from "./dead-letter.ts";
+import {
+  hasUnusedRecord,
+  isPending,
+  later,
+  newestOrders,
+  type KnownRecord,
+  type LetterMark,
+  bringsFields,
+  type TakenState,
+} from "./record.ts";
+import type { WantedStatus } from "./mapped.ts";
+import type { CrmEvent } from "../event/crm-event.ts";
 
 export interface LetterToStore {
   /** Of the newest event; undefined: unknown. */
@@ -119,4 +128,27 @@ export function staysAfter(
 ): boolean {
   if (status < letter.order) return true;
   return fields !== "ended" && fields < (letter.fields ?? letter.order);
+}
+
+/** The dead letter of a state that sync cannot bring to the service. */
+export function deadLetterOf(
+  state: TakenState,
+  why: Pick<DeadLetter, "reason" | "problems" | "at">,
+): DeadLetter {
+  const { crmCode, event, eventOrder, orders, owner, status } = state;
+  const { data, source, type } = JSON.parse(event) as Partial<CrmEvent>;
+  // The record of a merge is not that of a record which was merged away.
+  const hasUnusedRecord = data?.record !== undefined && type !== "crm.record.merged";
+  return createDeadLetter(
+    { crmCode },
+    {
+      ...why,
+      event,
+      source,
+      owner,
+      order: eventOrder,
+      hasFields: bringsFields(state) || hasUnusedRecord,
+      newest: { order: orders.status, status },
+    },
+  );
 }

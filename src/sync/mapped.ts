@@ -81,3 +81,12 @@ export type Mapped =
       readonly owner?: string;
       readonly problems: readonly Problem[];
     };
+
+/**
+ * The most characters that one field may have. Our own limit: the spec sets none for most texts,
+ * but every server limits bodies, and a body that is too large would fail on each try.
+ */
+export const FIELD_MAX_LENGTH = 64 * 1024;
+
+/** The status that the relation must have: the payload's own (`mapped`), or one that an event forces. */
+export type WantedStatus = "mapped" | "terminated" | "active";

@@ -1,4 +1,7 @@
 /** How a change can end, and what can stop all changes. Closed sets: they are labels of metrics. */
+import type { FieldChange } from "./marks.ts";
+import type { Problem } from "../event/problem.ts";
+import { FIELDS_OF } from "../service-spec/business-relation.ts";
 
 /** How one run of a record ended (sync-relation.ts). */
 export type Outcome =
@@ -37,3 +40,38 @@ export const PAUSE_REASONS = [
   "address_denied",
   "unavailable",
 ] as const;
+
+// How one run of a record ended.
+
+export interface RunEnd {
+  /** Whether the change has ended; otherwise the record stands in the line again, or waits for a person. */
+  readonly finished: boolean;
+  /** Absent when the change did not end: the record was healed, is held by another, or is gone. */
+  readonly outcome?: Outcome;
+  /** Finer than the outcome, for counters and the log. */
+  readonly reason?: string;
+  readonly problems?: readonly Problem[];
+  /** Of `updated`, where it is known. */
+  readonly change?: FieldChange | undefined;
+}
+
+// The fields by which problems are counted and logged. A record may hold any name: those are `other`.
+
+/** Attributes of an event. */
+export const EVENT_FIELDS: readonly string[] =
+  "specversion id source type subject time sequence lane data data.record data.merged data.fetch".split(
+    " ",
+  );
+
+/** The service's fields, and what a mapping may reject beside them. */
+export const RECORD_FIELDS: readonly string[] = [
+  ...new Set([...FIELDS_OF.Person, ...FIELDS_OF.Company, "object", "when"]),
+];
+
+const KNOWN: ReadonlySet<string> = new Set([...EVENT_FIELDS, ...RECORD_FIELDS]);
+
+/** Each field that the problems name, once; "" for the whole. */
+export function problemFields(problems: readonly Problem[]): string[] {
+  const names = problems.map(({ field }) => field.replace(/\[\d+\]/g, ""));
+  return [...new Set(names.map((name) => (name === "" || KNOWN.has(name) ? name : "other")))];
+}

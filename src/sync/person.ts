@@ -1,7 +1,17 @@
 /** What people do with a record that waits: release, drop, cancel, forget; and what a verification finds. Pure. */
-import { busyUntil, later, leftOf, newestOrders, ordersOf, provenOf, waitingIn } from "./record.ts";
+import {
+  busyUntil,
+  later,
+  leftOf,
+  newestOrders,
+  ordersOf,
+  provenOf,
+  waitingIn,
+  type KnownRecord,
+  type Now,
+  type Staged,
+} from "./record.ts";
 import type { LedgerRow, Orders } from "./ledger-row.ts";
-import type { KnownRecord, Now, Staged } from "./staged-state.ts";
 
 type Verifying = Now & { readonly verifyMs: number };
 

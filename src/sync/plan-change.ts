@@ -11,9 +11,8 @@ import {
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { bodyOf } from "./decide.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
-import type { IgnoreReason, Mapped } from "./mapped.ts";
+import type { IgnoreReason, Mapped, WantedStatus } from "./mapped.ts";
 import type { Problem } from "../event/problem.ts";
-import type { WantedStatus } from "./wanted-status.ts";
 import { validatePayload } from "./validate.ts";
 
 /** One record that an event is about: its own subject, or one that was merged into it. */

@@ -1,15 +1,19 @@
 /** A worker takes the newest state of a record, and gives it back once the service has replied. Pure. */
 import { staysAfter } from "./letter.ts";
-import { busyUntil, leftOf, newestOrders, provenOf, writerAfter } from "./record.ts";
-import type {
-  KnownRecord,
-  Now,
-  RunCount,
-  Settlement,
-  SettleResult,
-  Staged,
-  TakenState,
-} from "./staged-state.ts";
+import {
+  busyUntil,
+  leftOf,
+  newestOrders,
+  provenOf,
+  writerAfter,
+  type KnownRecord,
+  type Now,
+  type RunCount,
+  type Settlement,
+  type SettleResult,
+  type Staged,
+  type TakenState,
+} from "./record.ts";
 import type { LedgerRow } from "./ledger-row.ts";
 
 export type TakeResult =

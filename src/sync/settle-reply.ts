@@ -8,12 +8,17 @@ import { agrees, type FingerprintOf } from "./fingerprint.ts";
 import { keptIn } from "./keeps.ts";
 import { rowOf, type LedgerRow } from "./ledger-row.ts";
 import { changeBetween } from "./marks.ts";
-import { retryDelay } from "./retry-delay.ts";
+import {
+  retryDelay,
+  settleUnavailable,
+  giveUp,
+  stillOpen,
+  type SettleContext,
+  type Settled,
+} from "./settled.ts";
 import type { ServiceReply } from "./service-reply.ts";
-import { settleUnavailable } from "./settle-unavailable.ts";
-import { giveUp, stillOpen, type SettleContext, type Settled } from "./settled.ts";
-import { bringsFields, type Settlement, type TakenState } from "./staged-state.ts";
-import { withoutUnlisted } from "./tenant-problems.ts";
+import { bringsFields, type Settlement, type TakenState } from "./record.ts";
+import { withoutUnlisted } from "./validate.ts";
 
 /** A record that still alternates between 404 and 409 after this many runs is delayed. */
 const HEALS_AT_ONCE = 3;

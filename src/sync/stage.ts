@@ -14,16 +14,14 @@ import {
   provenOf,
   waitingIn,
   writerAfter,
+  type FieldsRegister,
+  type KnownRecord,
+  type Now,
+  type Staged,
+  type StageResult,
+  type StateToStage,
+  type StatusRegister,
 } from "./record.ts";
-import type {
-  FieldsRegister,
-  KnownRecord,
-  Now,
-  Staged,
-  StageResult,
-  StateToStage,
-  StatusRegister,
-} from "./staged-state.ts";
 
 /** What is staged, with its texts sealed, and what the order of service says (rank.ts). */
 export interface StageInput extends Omit<StateToStage, "keeps" | "noted" | "owner"> {

@@ -3,7 +3,7 @@
  *
  *   take the newest state ► decide from the ledger ► send at most one request ► audit ► settle
  *
- * Before a request that terminates a relation (terminations.ts), or an update that empties fields (emptied.ts), a guard
+ * Before a request that terminates a relation (decide.ts), or an update that empties fields (emptied.ts), a guard
  * is asked. Before any write, the payload is
  * checked against the tenant's lists of now: they may have changed while it waited.
  *
@@ -16,13 +16,20 @@ import { variantOf } from "../service-spec/business-relation.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { DeadReason } from "./dead-letter.ts";
 import { fieldUpdate, type FieldUpdate } from "./emptied.ts";
-import { checkFirst, decide, type Check, type Decision, type Sendable } from "./decide.ts";
+import {
+  checkFirst,
+  decide,
+  type Check,
+  type Decision,
+  type Sendable,
+  REJECTIONS,
+  terminationIn,
+} from "./decide.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
 import { keepsWith, type Keeps } from "./keeps.ts";
 import type { LedgerRow } from "./ledger-row.ts";
 import type { Problem } from "../event/problem.ts";
-import { REJECTIONS } from "./rejections.ts";
-import type { RunEnd } from "./run-end.ts";
+import type { RunEnd } from "./outcomes.ts";
 import type { ServiceReply } from "./service-reply.ts";
 import { settleReply } from "./settle-reply.ts";
 import { stillOpen, type RetryPolicy } from "./settled.ts";
@@ -33,9 +40,8 @@ import {
   type Settlement,
   type Take,
   type TakenState,
-} from "./staged-state.ts";
-import { ofKept, tenantProblems } from "./tenant-problems.ts";
-import { terminationIn } from "./terminations.ts";
+} from "./record.ts";
+import { ofKept, tenantProblems } from "./validate.ts";
 
 export interface SyncPorts {
   take(crmCode: string): Promise<Take>;
@@ -65,7 +71,7 @@ export interface SyncPorts {
   /** How fingerprints are made that leave these fields out. */
   fingerprintsWithout(keeps: Keeps): FingerprintOf;
   readonly retry: RetryPolicy;
-  /** How far apart the tries of one record must be now, ms (retry-delay.ts). */
+  /** How far apart the tries of one record must be now, ms. */
   retryShareMs(): Promise<number>;
 }
 

@@ -1,8 +1,8 @@
 /** What those who can correct a record are told of it (OUTCOME_WEBHOOK): names of fields, and no values. Pure. */
 import type { Problem } from "../event/problem.ts";
 import { REMEDIES, type DeadLetter, type DeadReason } from "./dead-letter.ts";
-import { problemFields } from "./problem-fields.ts";
-import { HELD_BECAUSE, type HeldWhy, type KnownRecord, type LetterMark } from "./staged-state.ts";
+import { problemFields } from "./outcomes.ts";
+import { HELD_BECAUSE, type HeldWhy, type KnownRecord, type LetterMark } from "./record.ts";
 
 /** One outcome as it waits in Redis. */
 export interface Told {

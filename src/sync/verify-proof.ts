@@ -1,7 +1,7 @@
 /** What reading a relation tells of what was proven about it: an older request may have taken effect late. Pure. */
 import { agrees, type FingerprintOf } from "./fingerprint.ts";
 import type { ServiceReply } from "./service-reply.ts";
-import type { Staged } from "./staged-state.ts";
+import type { Staged } from "./record.ts";
 
 /** `unknown`: the reply tells nothing; the relation is read again later. */
 export type Verified = "same" | "something_else" | "unknown";

@@ -6,7 +6,7 @@ import { expect, inject, test } from "vitest";
 import { Administration, DEFAULT_TENANT } from "../../src/sandbox/administration.ts";
 import { openDatabase } from "../../src/sandbox/database.ts";
 import { parseTenantValues } from "../../src/sandbox/tenant-values.ts";
-import { BulkPauses } from "../../src/state/bulk-pause.ts";
+import { BulkPauses } from "../../src/state/bulk-changes.ts";
 import { keysOf } from "../../src/state/keys.ts";
 import { StoredTenantLists } from "../../src/state/tenant-lists.ts";
 import { waitUntilSettled } from "../support/crmsync.ts";

@@ -3,7 +3,7 @@ import { createHmac } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { wholeId } from "../../src/event/salesforce-id.ts";
+import { wholeId } from "../../src/event/crm-event.ts";
 import {
   startDaemon,
   startSandbox,

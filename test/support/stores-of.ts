@@ -9,12 +9,11 @@ import { Ledger } from "../../src/state/ledger.ts";
 import { Line } from "../../src/state/line.ts";
 import { RecordStore } from "../../src/state/record-store.ts";
 import { Sealing } from "../../src/state/sealing.ts";
-import { SettledLately } from "../../src/state/settled-lately.ts";
-import { StateAge } from "../../src/state/state-age.ts";
+import { SettledLately, StateAge } from "../../src/state/state-age.ts";
 import { StagedStates } from "../../src/state/staged-state.ts";
 import { Verifications } from "../../src/state/verifications.ts";
 import type { LedgerRow, Orders } from "../../src/sync/ledger-row.ts";
-import type { Staged, StateToStage, TakenState } from "../../src/sync/staged-state.ts";
+import type { Staged, StateToStage, TakenState } from "../../src/sync/record.ts";
 import { uniquePrefix } from "./unique-prefix.ts";
 
 export const STATE_KEY = Buffer.alloc(32, 7);

@@ -1,4 +1,4 @@
-import type { StateToStage } from "../../src/sync/staged-state.ts";
+import type { StateToStage } from "../../src/sync/record.ts";
 
 /** A change that waits, for `staged.stage`. */
 export const waitingState = (crmCode: string, lane: StateToStage["lane"]): StateToStage => ({

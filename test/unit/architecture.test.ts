@@ -6,8 +6,8 @@ import {
   findFolderCircles,
   loadedWith,
   readSources,
+  type Rules,
 } from "../support/imports.ts";
-import type { Rules } from "../support/imports.ts";
 
 /** The types and closed sets of THE PATH, which the stages around it share. */
 const SYNC_TYPES = [
@@ -17,18 +17,14 @@ const SYNC_TYPES = [
   "src/sync/keeps.ts",
   "src/event/lane.ts",
   "src/sync/ledger-row.ts",
-  "src/sync/limits.ts",
   "src/sync/mapped.ts",
   "src/sync/outcomes.ts",
-  "src/sync/problem-fields.ts",
   "src/event/problem.ts",
   "src/sync/record.ts",
   "src/sync/service-reply.ts",
-  "src/sync/slices.ts",
-  "src/sync/staged-state.ts",
+  "src/sync/rank.ts",
   "src/sync/step.ts",
   "src/sync/told.ts",
-  "src/sync/wanted-status.ts",
 ];
 
 /** The reducers: the state is changed by nothing else. */
@@ -65,12 +61,12 @@ const RULES: Rules = {
       "src/crm",
       "src/mapping/mapping.ts",
       "src/state/crm-checks.ts",
-      "src/state/digest.ts",
+      "src/state/keys.ts",
       "src/state/redis-clock.ts",
       "src/sync/mapped.ts",
     ],
     "src/event": [SPEC, "src/ops/redis-script.ts"],
-    "src/mapping": [SPEC, ...SYNC_TYPES, "src/event/json-fault.ts", "src/event/record-id.ts"],
+    "src/mapping": [SPEC, ...SYNC_TYPES, "src/event/exact-json.ts", "src/event/crm-event.ts"],
     "src/sync": [SPEC, "src/event"],
     "src/quota": [SPEC, ...SYNC_TYPES, "src/ops/redis-reading.ts", "src/ops/redis-script.ts"],
     "src/service": [
@@ -86,13 +82,10 @@ const RULES: Rules = {
       SPEC,
       ...SYNC_TYPES,
       ...REDUCERS,
-      "src/event/event-key.ts",
+      "src/event/event-order.ts",
       "src/event/open-queue.ts",
-      "src/event/record-id.ts",
+      "src/event/crm-event.ts",
       "src/event/job-data.ts",
-      "src/event/job-states.ts",
-      "src/event/read-jobs.ts",
-      "src/event/stuck-jobs.ts",
       "src/ops/log-names.ts",
       "src/ops/redis-reading.ts",
       "src/ops/redis-script.ts",
@@ -105,7 +98,7 @@ const RULES: Rules = {
       "src/sync/breaker.ts",
     ],
     "src/state/keyring.ts": [
-      "src/event/event-key.ts",
+      "src/event/event-order.ts",
       "src/state",
       "src/ops/redis-script.ts",
       "src/sync/fingerprint.ts",
@@ -114,12 +107,11 @@ const RULES: Rules = {
     ],
     "src/crm": [
       ...SYNC_TYPES,
-      "src/event/depth.ts",
+      "src/event/crm-event.ts",
       "src/mapping/nearest.ts",
       "src/mapping/pull/rule.ts",
       "src/mapping/webhooks/verify-rule.ts",
       "src/mapping/webhooks/webhook.ts",
-      "src/event/salesforce-id.ts",
       "src/event/exact-json.ts",
       "src/service-spec/characters.ts",
       "src/quota/retry-after.ts",
@@ -191,16 +183,15 @@ const RULES: Rules = {
     ],
     "src/snapshot": [
       "src/event/exact-json.ts",
-      "src/event/json-fault.ts",
       "src/mapping/is-object.ts",
       "src/ops/user-error.ts",
     ],
     "src/history": [
       ...SYNC_TYPES,
-      "src/event/event-key.ts",
+      "src/event/event-order.ts",
       "src/mapping/mapping.ts",
       "src/mapping/whens.ts",
-      "src/quota/quota-keys.ts",
+      "src/quota/sliding-log.ts",
       "src/state",
       "src/status",
     ],

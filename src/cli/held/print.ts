@@ -3,7 +3,7 @@ import { styleText } from "node:util";
 import { counted } from "../../ops/counted.ts";
 import { printable } from "../../ops/printable.ts";
 import { originOf } from "../../held/origin.ts";
-import { heldBecause } from "../../sync/staged-state.ts";
+import { heldBecause } from "../../sync/record.ts";
 import type { HeldTermination } from "../../state/held-terminations.ts";
 import { clockTime } from "../../status/clock-time.ts";
 

@@ -9,7 +9,7 @@ import type { OpenSnapshot } from "../../reconcile/open-snapshot.ts";
 import type { OpenPlan } from "../../reconcile/plan-file.ts";
 import type { Session } from "../../reconcile/session.ts";
 import { APPROVAL_MS, type Approval } from "../../state/approvals.ts";
-import type { BulkPause } from "../../state/bulk-pause.ts";
+import type { BulkPause } from "../../state/bulk-changes.ts";
 import { clockTime } from "../../status/clock-time.ts";
 import { printAsked } from "../asked.ts";
 import { actorOf, operatorName } from "../operator.ts";

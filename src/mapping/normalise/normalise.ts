@@ -1,5 +1,5 @@
 /** Converts one raw value to the form of its field. */
-import { hasNoLetter } from "../../event/record-id.ts";
+import { hasNoLetter } from "../../event/crm-event.ts";
 import { isEmail } from "../../service-spec/business-relation.ts";
 import { cleanText } from "../clean.ts";
 import type { Form } from "../fields.ts";

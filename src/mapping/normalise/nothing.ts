@@ -1,5 +1,5 @@
 /** Texts that stand for no value, and those that a program has put in the place of one. */
-import { isMark } from "../../event/record-id.ts";
+import { isMark } from "../../event/crm-event.ts";
 
 /** What people and programs write for "none". As they are: a person may be called Null. */
 const NOTHING: ReadonlySet<string> = new Set(

@@ -2,7 +2,7 @@
 --
 -- KEYS  1 log  2 slots of the hour  3 pacing  4 line:live  5 name of a slice without its number
 -- ARGV  1 hourMs  2 parts of the hour  3 sliceMs  4 slices before the present one
--- Returns JSON (RawSnapshot in snapshot.ts).
+-- Returns JSON (RawSnapshot in pacer.ts).
 --- @include "../../ops/lua/now.lua"
 local hourMs, parts = tonumber(ARGV[1]), tonumber(ARGV[2])
 local log = redis.call('HMGET', KEYS[1], 'epoch', 'taken', 'hour', 'burst')

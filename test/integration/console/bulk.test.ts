@@ -1,7 +1,7 @@
 /** The tab Imports over real HTTP. */
 import { expect, test } from "vitest";
 import { NO_DRIFT } from "../../../src/sync/drift.ts";
-import type { StateToStage } from "../../../src/sync/staged-state.ts";
+import type { StateToStage } from "../../../src/sync/record.ts";
 import { OPERATOR, proofIn, serveConsole, VIEWER } from "../../support/console.ts";
 import { waitingState } from "../../support/waiting-state.ts";
 

@@ -4,7 +4,7 @@ import { previewRedrive } from "../../../src/dead-letters/preview-redrive.ts";
 import { openRedriveView, type Forecast } from "../../../src/dead-letters/forecast.ts";
 import { redriveLetters } from "../../../src/dead-letters/act.ts";
 import { selectIds } from "../../../src/dead-letters/select.ts";
-import { eventKey } from "../../../src/event/event-key.ts";
+import { eventKey } from "../../../src/event/event-order.ts";
 import {
   createDeadLetter,
   type DeadReason,

@@ -1,7 +1,7 @@
 /** A merge leaves a dead letter for each of its records that cannot be mapped: redriven together, none is lost. */
 import { expect, test } from "vitest";
 import { acceptEvent } from "../../../src/sync/accept-event.ts";
-import { openPorts } from "../../../workers/accept-ports.ts";
+import { openPorts } from "../../../workers/intake.ts";
 import { redriveDeadLetter } from "../../../workers/redrive.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";

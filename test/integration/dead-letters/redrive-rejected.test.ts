@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
-import { openPorts } from "../../../workers/accept-ports.ts";
+import { openPorts } from "../../../workers/intake.ts";
 import { redriveDeadLetter } from "../../../workers/redrive.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";

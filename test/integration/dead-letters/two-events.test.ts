@@ -5,7 +5,7 @@
 import { Redis } from "ioredis";
 import { afterAll, expect, inject, onTestFinished, test } from "vitest";
 import { deadLetterId } from "../../../src/sync/dead-letter.ts";
-import type { Staged } from "../../../src/sync/staged-state.ts";
+import type { Staged } from "../../../src/sync/record.ts";
 import { ModelCrm } from "../property/model-crm.ts";
 import type { ScriptedReply } from "../property/model-service.ts";
 import { bodyOf, UNUSABLE, type Change } from "../property/records.ts";

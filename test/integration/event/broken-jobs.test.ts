@@ -4,7 +4,7 @@ import { expect, inject, it, onTestFinished } from "vitest";
 import type { StoredDeadLetter } from "../../../src/state/dead-letters.ts";
 import { startIntake } from "../../../workers/intake.ts";
 import { INBOX_QUEUE } from "../../../src/event/inbox.ts";
-import { rejectStuckJobs } from "../../../workers/reject-stuck-jobs.ts";
+import { rejectStuckJobs } from "../../../workers/reject-event.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { watchCommands } from "../../support/watch-commands.ts";

@@ -9,7 +9,7 @@ import { businessRelationMapping } from "../../../src/mapping/business-relation.
 import type { Mapping } from "../../../src/mapping/mapping.ts";
 import type { StoredDeadLetter } from "../../../src/state/dead-letters.ts";
 import { startIntake } from "../../../workers/intake.ts";
-import { rejectStuckJobs } from "../../../workers/reject-stuck-jobs.ts";
+import { rejectStuckJobs } from "../../../workers/reject-event.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { storyOf } from "../../../src/history/story.ts";
 import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import { openPorts } from "../../../workers/accept-ports.ts";
+import { openPorts } from "../../../workers/intake.ts";
 import { startFetch } from "../../../workers/fetch.ts";
 import { redriveDeadLetter } from "../../../workers/redrive.ts";
 import type { Runtime } from "../../../workers/runtime.ts";

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
 import { acceptEvent } from "../../../src/sync/accept-event.ts";
-import { openPorts } from "../../../workers/accept-ports.ts";
+import { openPorts } from "../../../workers/intake.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
 

@@ -7,8 +7,8 @@ import { businessRelationMapping } from "../../../src/mapping/business-relation.
 import { RecordNames } from "../../../src/state/record-names.ts";
 import { acceptEvent } from "../../../src/sync/accept-event.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
-import type { StateToStage } from "../../../src/sync/staged-state.ts";
-import { openPorts } from "../../../workers/accept-ports.ts";
+import type { StateToStage } from "../../../src/sync/record.ts";
+import { openPorts } from "../../../workers/intake.ts";
 import { redriveDeadLetter } from "../../../workers/redrive.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";

@@ -7,7 +7,7 @@ import type { Mapping } from "../../../src/mapping/mapping.ts";
 import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
 import { serveHttpIntake } from "../../../workers/http-intake.ts";
 import { createServer } from "../../../workers/http-server.ts";
-import { openKeyring } from "../../../workers/keyring.ts";
+import { openKeyring } from "../../../workers/reseal.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 export interface IntakeServer extends AsyncDisposable {

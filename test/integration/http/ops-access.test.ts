@@ -6,7 +6,7 @@ import { readConfig } from "../../../src/config.ts";
 import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
 import { ROLES } from "../../../src/state/heartbeats.ts";
 import { serveHttp } from "../../../workers/http.ts";
-import { openKeyring } from "../../../workers/keyring.ts";
+import { openKeyring } from "../../../workers/reseal.ts";
 import { createRuntime } from "../../../workers/runtime.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { UnknownKey } from "../../../src/state/sealing.ts";
 import { serveHttp } from "../../../workers/http.ts";
-import { openKeyring } from "../../../workers/keyring.ts";
+import { openKeyring } from "../../../workers/reseal.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";

@@ -3,7 +3,7 @@
  * store and the intake are the real ones; the schedule is the test's.
  */
 import type { Redis } from "ioredis";
-import { contentHashWith } from "../../../src/event/event-key.ts";
+import { contentHashWith } from "../../../src/event/event-order.ts";
 import { splitSubject, type CrmEvent } from "../../../src/event/crm-event.ts";
 import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
 import { Sealing } from "../../../src/state/sealing.ts";
@@ -11,14 +11,13 @@ import type { Keys } from "../../../src/state/keys.ts";
 import { TerminationGuard } from "../../../src/state/termination-guard.ts";
 import { redrive } from "../../../src/dead-letters/redrive.ts";
 import { acceptEvent, type AcceptPorts } from "../../../src/sync/accept-event.ts";
-import { deadLetterOf } from "../../../src/sync/dead-letter-of.ts";
+import { deadLetterOf } from "../../../src/sync/letter.ts";
 import { deadLetterId, type DeadLetter } from "../../../src/sync/dead-letter.ts";
 import { fingerprintWith, type FingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { NO_KEEPS, type Keeps } from "../../../src/sync/keeps.ts";
 import { LANES } from "../../../src/event/lane.ts";
-import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
-import { rowOf } from "../../../src/sync/ledger-row.ts";
-import type { StageResult, StateToStage, TakenState } from "../../../src/sync/staged-state.ts";
+import { type LedgerRow, rowOf } from "../../../src/sync/ledger-row.ts";
+import type { StageResult, StateToStage, TakenState } from "../../../src/sync/record.ts";
 import { syncRelation, type SyncPorts } from "../../../src/sync/sync-relation.ts";
 import { verifyProof } from "../../../src/sync/verify-proof.ts";
 import { editStaged, listed, storesOf, type TestStores } from "../../support/stores-of.ts";

@@ -1,6 +1,6 @@
 /** The limiter of one process: two chained Bottlenecks, tuned to the limits of the service. */
 import { expect, onTestFinished, test } from "vitest";
-import { createGate, PRIORITY } from "../../../src/quota/gate.ts";
+import { createGate, PRIORITY } from "../../../src/quota/issue-permits.ts";
 import { openQuota } from "./support.ts";
 
 function openGate(limits: Partial<Parameters<typeof createGate>[0]> = {}) {

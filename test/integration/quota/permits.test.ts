@@ -1,7 +1,6 @@
 import { expect, inject, test } from "vitest";
-import { SpentPermitError, StalePermitError } from "../../../src/quota/permit.ts";
-import type { Permit } from "../../../src/quota/permit.ts";
-import { quotaKeys } from "../../../src/quota/quota-keys.ts";
+import { SpentPermitError, StalePermitError, type Permit } from "../../../src/quota/permit.ts";
+import { quotaKeys } from "../../../src/quota/sliding-log.ts";
 import { quotaReading } from "../../../src/quota/quota.ts";
 import { readOne } from "../../../src/ops/redis-reading.ts";
 import { ownRedis } from "../../support/own-redis.ts";

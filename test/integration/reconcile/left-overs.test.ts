@@ -2,7 +2,7 @@
 import { mkdir, readdir, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "vitest";
-import { expireReconcileFiles } from "../../../workers/expire-reconcile-files.ts";
+import { expireReconcileFiles } from "../../../workers/sweep.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { waitFor } from "../../support/wait-for.ts";

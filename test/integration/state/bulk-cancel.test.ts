@@ -4,7 +4,7 @@ import { expect, inject, onTestFinished, test } from "vitest";
 import { cancelBulk, viewCancel } from "../../../src/bulk/cancel.ts";
 import { readConfig } from "../../../src/config.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
-import type { StateToStage, TakenState } from "../../../src/sync/staged-state.ts";
+import type { StateToStage, TakenState } from "../../../src/sync/record.ts";
 import { editStaged, ordersAt, rowAt } from "../../support/stores-of.ts";
 import { localCrmsync } from "../../support/local-command.ts";
 import { spawnCrmsync } from "../../support/process.ts";

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { acceptEvent } from "../../../src/sync/accept-event.ts";
 import { readStatus } from "../../../src/status/status.ts";
-import { openPorts } from "../../../workers/accept-ports.ts";
+import { openPorts } from "../../../workers/intake.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { rowAt, takeFrom } from "../../support/stores-of.ts";

@@ -2,7 +2,7 @@ import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, test } from "vitest";
 import { History } from "../../../src/state/history.ts";
 import type { Keys } from "../../../src/state/keys.ts";
-import type { StateToStage } from "../../../src/sync/staged-state.ts";
+import type { StateToStage } from "../../../src/sync/record.ts";
 import type { EventStep, NotedEvent, RunStep } from "../../../src/sync/step.ts";
 import { notedEventOf } from "../../support/noted-event.ts";
 import { storesOf, type TestStores } from "../../support/stores-of.ts";

@@ -9,7 +9,7 @@ import { Ledger } from "../../../src/state/ledger.ts";
 import { rowOf } from "../../../src/sync/ledger-row.ts";
 import type { Keeps } from "../../../src/sync/keeps.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
-import { adoptKeptFields } from "../../../workers/kept-fields.ts";
+import { adoptKeptFields } from "../../../workers/intake.ts";
 import { listed } from "../../support/stores-of.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 

@@ -3,7 +3,7 @@ import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, it } from "vitest";
 import { acceptEvent, type AcceptPorts } from "../../../src/sync/accept-event.ts";
 import { createDeadLetter, type DeadLetter } from "../../../src/sync/dead-letter.ts";
-import type { Settlement, StateToStage } from "../../../src/sync/staged-state.ts";
+import type { Settlement, StateToStage } from "../../../src/sync/record.ts";
 import {
   DELETED,
   listed,

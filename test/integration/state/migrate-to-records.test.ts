@@ -5,13 +5,16 @@ import { readConfig } from "../../../src/config.ts";
 import { migrateToRecords } from "../../../src/state/migrate-to-records.ts";
 import { keysOf, type Keys } from "../../../src/state/keys.ts";
 import { Sealing } from "../../../src/state/sealing.ts";
-import { StateVersionError } from "../../../src/state/state-version.ts";
+import {
+  StateVersionError,
+  StateVersion,
+  type MigrationReport,
+} from "../../../src/state/state-version.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
-import { mostRetried } from "../../../src/state/retried-records.ts";
+import { mostRetried } from "../../../src/state/line.ts";
 import { readOne } from "../../../src/ops/redis-reading.ts";
-import { StateVersion, type MigrationReport } from "../../../src/state/state-version.ts";
 import { Heartbeats } from "../../../src/state/heartbeats.ts";
-import type { TakenState } from "../../../src/sync/staged-state.ts";
+import type { TakenState } from "../../../src/sync/record.ts";
 import { loadOldState, OLD_STATE_KEY } from "../../support/old-state.ts";
 import { textOfKeys } from "../../support/text-of-keys.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";

@@ -2,7 +2,7 @@ import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, it } from "vitest";
 import { readOne } from "../../../src/ops/redis-reading.ts";
 import { hashOf } from "../../../src/ops/log-names.ts";
-import { mostRetried } from "../../../src/state/retried-records.ts";
+import { mostRetried } from "../../../src/state/line.ts";
 import {
   editStaged,
   rowAt,

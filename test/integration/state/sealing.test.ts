@@ -8,12 +8,12 @@ import { DamagedValue, Sealing, UnknownKey } from "../../../src/state/sealing.ts
 import { ThinEvents } from "../../../src/state/thin-events.ts";
 import { readOne } from "../../../src/ops/redis-reading.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
-import type { StateToStage } from "../../../src/sync/staged-state.ts";
+import type { StateToStage } from "../../../src/sync/record.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { editStaged, rowAt, storesOf as openStores, takeFrom } from "../../support/stores-of.ts";
 import { textOfKeys } from "../../support/text-of-keys.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
-import { openKeyring } from "../../../workers/keyring.ts";
+import { openKeyring } from "../../../workers/reseal.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
 afterAll(() => redis.disconnect());

@@ -1,9 +1,9 @@
 /** How events are remembered that were staged. */
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, test } from "vitest";
-import { eventKey } from "../../../src/event/event-key.ts";
-import { digestOf } from "../../../src/state/digest.ts";
-import type { StateToStage } from "../../../src/sync/staged-state.ts";
+import { eventKey } from "../../../src/event/event-order.ts";
+import { digestOf } from "../../../src/state/keys.ts";
+import type { StateToStage } from "../../../src/sync/record.ts";
 import { stateOf, storesOf, type TestStores } from "../../support/stores-of.ts";
 
 const DAY_S = 86_400;

@@ -2,7 +2,7 @@ import { Redis } from "ioredis";
 import { afterAll, beforeEach, describe, expect, inject, it } from "vitest";
 import type { DeadLetter } from "../../../src/sync/dead-letter.ts";
 import { rowWithoutProof } from "../../../src/sync/ledger-row.ts";
-import type { StateToStage } from "../../../src/sync/staged-state.ts";
+import type { StateToStage } from "../../../src/sync/record.ts";
 import {
   DELETED,
   editStaged,

@@ -6,7 +6,7 @@ import { Resealing } from "../../../src/state/reseal.ts";
 import { Sealing } from "../../../src/state/sealing.ts";
 import { TerminationGuard } from "../../../src/state/termination-guard.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
-import type { StateToStage } from "../../../src/sync/staged-state.ts";
+import type { StateToStage } from "../../../src/sync/record.ts";
 import { steppingRedis } from "../../support/shifted-clock.ts";
 import {
   DELETED,

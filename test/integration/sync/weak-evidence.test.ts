@@ -5,7 +5,7 @@ import { takeReadings } from "../../../src/status/readings.ts";
 import { acceptEvent } from "../../../src/sync/accept-event.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { rowOf } from "../../../src/sync/ledger-row.ts";
-import { openPorts } from "../../../workers/accept-ports.ts";
+import { openPorts } from "../../../workers/intake.ts";
 import type { Runtime } from "../../../workers/runtime.ts";
 import { startSync } from "../../../workers/sync.ts";
 import { startVerifying } from "../../../workers/verify.ts";

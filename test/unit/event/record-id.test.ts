@@ -1,6 +1,10 @@
 import { expect, test } from "vitest";
-import { parseEvent } from "../../../src/event/crm-event.ts";
-import { canonicalSubject, codeProblem, idProblem } from "../../../src/event/record-id.ts";
+import {
+  parseEvent,
+  canonicalSubject,
+  codeProblem,
+  idProblem,
+} from "../../../src/event/crm-event.ts";
 
 test.each([
   ["undefined", /word for none/],

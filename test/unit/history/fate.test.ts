@@ -6,7 +6,7 @@ import { FATES } from "../../../src/history/fates.ts";
 import { rejectedText } from "../../../src/history/rest-fate.ts";
 import { tellStep } from "../../../src/history/step-text.ts";
 import type { RecordFacts, SharedFacts, WaitingState } from "../../../src/history/record-facts.ts";
-import { NOT_OPENED } from "../../../src/state/retried-records.ts";
+import { NOT_OPENED } from "../../../src/state/line.ts";
 import type { Readings } from "../../../src/status/readings.ts";
 
 import { NO_ORDERS, type LedgerRow } from "../../../src/sync/ledger-row.ts";

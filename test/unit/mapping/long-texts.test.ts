@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { withoutNulls } from "../../../src/mapping/clean.ts";
-import { FIELD_MAX_LENGTH } from "../../../src/sync/limits.ts";
+import { FIELD_MAX_LENGTH } from "../../../src/sync/mapped.ts";
 
 const MAPPINGS = join(import.meta.dirname, "../../../mappings");
 

@@ -8,7 +8,7 @@ import {
   tenantListsOf,
   type TenantLists,
 } from "../../../src/service-spec/tenant-lists.ts";
-import { FIELD_MAX_LENGTH } from "../../../src/sync/limits.ts";
+import { FIELD_MAX_LENGTH } from "../../../src/sync/mapped.ts";
 
 const CONTEXT = {
   type: "crm.record.updated",

@@ -11,7 +11,7 @@ import { WebhookBodyError } from "../../../src/crm/webhook-body.ts";
 import { parseEvent } from "../../../src/event/crm-event.ts";
 import { eventOrder } from "../../../src/event/event-order.ts";
 import { parseExactly } from "../../../src/event/exact-json.ts";
-import { isJobTime, jobFault } from "../../../src/event/job-fault.ts";
+import { isJobTime, jobFault } from "../../../src/event/job-data.ts";
 import { eventOfHeaders } from "../../../src/http/binary-event.ts";
 import { isSignedNow, verifySignature } from "../../../src/http/signature.ts";
 import { fixture, fixtureText } from "../../support/fixtures.ts";

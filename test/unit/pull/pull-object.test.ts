@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { ChangesPage, CursorLost, ObjectChanges } from "../../../src/crm/change-puller.ts";
 import type { ListedPage, NotListed } from "../../../src/crm/record-lister.ts";
-import { contentHashWith } from "../../../src/event/event-key.ts";
+import { contentHashWith } from "../../../src/event/event-order.ts";
 import { isMissedByWebhooks, type PulledEvent } from "../../../src/pull/pulled-events.ts";
 import { pullObject, type ObjectToPull } from "../../../src/pull/pull-object.ts";
 import type { PulledIds, PulledObject } from "../../../src/state/pulls.ts";

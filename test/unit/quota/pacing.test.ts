@@ -10,7 +10,7 @@ import {
   turnAt,
   type PacingView,
 } from "../../../src/quota/pacing.ts";
-import { SLICES_KEPT, sliceMs } from "../../../src/sync/slices.ts";
+import { SLICES_KEPT, sliceMs } from "../../../src/sync/rank.ts";
 
 const HOUR_MS = 3_600_000;
 const EVEN_MS = 3600;

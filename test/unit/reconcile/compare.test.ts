@@ -4,7 +4,7 @@ import { variantOf } from "../../../src/service-spec/business-relation.ts";
 import { bodyOf, decide, type Known } from "../../../src/sync/decide.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { rowOf, rowWithoutProof } from "../../../src/sync/ledger-row.ts";
-import type { WantedStatus } from "../../../src/sync/wanted-status.ts";
+import type { WantedStatus } from "../../../src/sync/mapped.ts";
 
 const PERSON = { type: "Person", crmCode: "1", firstName: "Ada", lastName: "Muster" };
 const COMPANY = { type: "Company", crmCode: "1", name: "Muster AG" };

@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
 import { HOUR_PARTS, type Waiting } from "../../../src/quota/pacing.ts";
-import { stateOf } from "../../../src/quota/quota-state.ts";
-import { SLICES_KEPT } from "../../../src/sync/slices.ts";
+import { stateOf } from "../../../src/quota/quota.ts";
+import { SLICES_KEPT } from "../../../src/sync/rank.ts";
 import { parsePaceState } from "../../../src/quota/pace-state.ts";
-import type { QuotaSnapshot } from "../../../src/quota/snapshot.ts";
+import type { QuotaSnapshot } from "../../../src/quota/pacer.ts";
 import type { Readings } from "../../../src/status/readings.ts";
 import { drainedAt } from "../../../src/status/stops.ts";
 

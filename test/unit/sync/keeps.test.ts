@@ -1,14 +1,19 @@
 /** Fields that others maintain at the service: compared without them, and carried over at an update. */
 import { describe, expect, it, test } from "vitest";
 import { auditedChange } from "../../../src/sync/audited-change.ts";
-import { checkFirst, decide, type Known, type Wanted } from "../../../src/sync/decide.ts";
+import {
+  checkFirst,
+  decide,
+  type Known,
+  type Wanted,
+  terminationIn,
+} from "../../../src/sync/decide.ts";
 import { agrees, fingerprintWith } from "../../../src/sync/fingerprint.ts";
 import { carryOver, keptIn, textOfKeeps, type Keeps } from "../../../src/sync/keeps.ts";
 import { rowOf, rowWithoutProof, type LedgerRow } from "../../../src/sync/ledger-row.ts";
 import type { ServiceReply } from "../../../src/sync/service-reply.ts";
 import { settleReply } from "../../../src/sync/settle-reply.ts";
-import type { TakenState } from "../../../src/sync/staged-state.ts";
-import { terminationIn } from "../../../src/sync/terminations.ts";
+import type { TakenState } from "../../../src/sync/record.ts";
 import { state as taken } from "./settle-support.ts";
 
 const KEEPS: Keeps = { Person: { branch: "always", phoneNumber: "ifPresent" } };

@@ -5,7 +5,7 @@ import {
   storeLetter,
   type LetterToStore,
 } from "../../../src/sync/letter.ts";
-import type { KnownRecord, LetterMark } from "../../../src/sync/staged-state.ts";
+import type { KnownRecord, LetterMark } from "../../../src/sync/record.ts";
 import {
   after,
   comes,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { FIELDS_OF } from "../../../src/service-spec/business-relation.ts";
-import { storeRow } from "../../../src/state/ledger-row.ts";
+import { storeRow } from "../../../src/state/record-store.ts";
 import { ALWAYS_FILLED, fieldsOfLetters, lettersOf, OPTIONAL } from "../../../src/sync/emptied.ts";
 import { fingerprintWith } from "../../../src/sync/fingerprint.ts";
 import { rowOf } from "../../../src/sync/ledger-row.ts";

@@ -1,7 +1,6 @@
 /** Records, and what happens to them one second after the other, for tests of the reducers. */
-import type { Now } from "../../../src/sync/staged-state.ts";
+import type { Now, KnownRecord, LetterMark } from "../../../src/sync/record.ts";
 import { NO_ORDERS, type LedgerRow } from "../../../src/sync/ledger-row.ts";
-import type { KnownRecord, LetterMark } from "../../../src/sync/staged-state.ts";
 import { settle, take, type SettleInput } from "../../../src/sync/run.ts";
 import { stage, type StageInput, type Staging } from "../../../src/sync/stage.ts";
 

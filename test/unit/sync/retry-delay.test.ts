@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { retryDelay, retryShareMs } from "../../../src/sync/retry-delay.ts";
+import { retryDelay, retryShareMs } from "../../../src/sync/settled.ts";
 
 const HOUR_MS = 3_600_000;
 const QUOTA = { perHour: 1000, hourMs: HOUR_MS };

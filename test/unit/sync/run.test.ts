@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { openState } from "../../../src/state/staged-values.ts";
 import { Sealing } from "../../../src/state/sealing.ts";
 import { settle, take } from "../../../src/sync/run.ts";
-import type { KnownRecord } from "../../../src/sync/staged-state.ts";
+import type { KnownRecord } from "../../../src/sync/record.ts";
 import {
   after,
   at,

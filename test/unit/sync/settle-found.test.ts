@@ -6,7 +6,7 @@ import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
 import { settleReply } from "../../../src/sync/settle-reply.ts";
 import type { SettleContext } from "../../../src/sync/settled.ts";
-import type { TakenState } from "../../../src/sync/staged-state.ts";
+import type { TakenState } from "../../../src/sync/record.ts";
 import { body, context, known, NOW, state } from "./settle-support.ts";
 
 const other = { ...body, lastName: "Other" };

@@ -4,7 +4,7 @@ import { checkFirst, type Sendable } from "../../../src/sync/decide.ts";
 import type { ServiceReply } from "../../../src/sync/service-reply.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { settleReply } from "../../../src/sync/settle-reply.ts";
-import type { TakenState } from "../../../src/sync/staged-state.ts";
+import type { TakenState } from "../../../src/sync/record.ts";
 import { body, context, known, NOW, state } from "./settle-support.ts";
 
 const sent: Sendable = { kind: "update", body };

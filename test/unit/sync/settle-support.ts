@@ -2,7 +2,7 @@
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { rowWithoutProof, type LedgerRow } from "../../../src/sync/ledger-row.ts";
 import type { SettleContext } from "../../../src/sync/settled.ts";
-import type { TakenState } from "../../../src/sync/staged-state.ts";
+import type { TakenState } from "../../../src/sync/record.ts";
 
 export const body = { type: "Person", crmCode: "1", firstName: "Ada", lastName: "M" };
 

@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
-import type { Known, Sendable } from "../../../src/sync/decide.ts";
-import type { WantedStatus } from "../../../src/sync/wanted-status.ts";
-import { terminationIn } from "../../../src/sync/terminations.ts";
+import { type Known, type Sendable, terminationIn } from "../../../src/sync/decide.ts";
+import type { WantedStatus } from "../../../src/sync/mapped.ts";
 
 const ACTIVE: Known = {
   exists: true,
