@@ -134,8 +134,9 @@ function reportWarnings(
 }
 
 /**
- * Events processed at once in one process. More stage no more, since each costs mostly processor time; and a
- * client of BullMQ may add events of 10 MB, each of which takes several times its size of memory.
+ * Events processed at once in one process. 30 stage half as many again, but a client of BullMQ may add events of
+ * 10 MB, each of which takes several times its size of memory: with 16, thirty of them ended a process whose heap
+ * had 512 MB.
  */
 const CONCURRENCY = 10;
 

@@ -16,7 +16,7 @@ test("large events, and a redrive of their dead letters, do not end a process wi
   const connection = new Redis(env.REDIS_URL, { maxRetriesPerRequest: null });
   const queue = new Queue("crm-events", { connection, prefix: env.QUEUE_PREFIX });
   const notes = "x".repeat(10_000_000);
-  const codes = Array.from({ length: 8 }, (_, n) => `large${n}`);
+  const codes = Array.from({ length: 15 }, (_, n) => `large${n}`);
   await queue.pause();
   for (const code of codes) await queue.add("event", personEvent(code, { notes }));
   for (const code of codes)
