@@ -48,7 +48,7 @@ export function keepSealed(runtime: Runtime): Polling {
 /** @throws UnknownKey */
 export async function openKeyring(runtime: Runtime): Promise<void> {
   const { config, keyring, ledger, log, resealing, sealing } = runtime;
-  // Before the first pass has ended, nobody knows that the old key is not needed any more.
+  // Until the first pass has ended, some values may still need the old key.
   if (sealing.keyIds.length > 1) await resealing.report({ found: 1, missing: {} });
   const { isNew } = await keyring.open();
   // A crash in between costs one request for each record that is sent again, and nothing else.

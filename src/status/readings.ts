@@ -98,7 +98,10 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis) 
     emptyLimit: limitIn(processes, "EMPTY_LIMIT", stores.emptyingGuard.limit),
     /** Notifications that wait, and why they are not delivered. */
     notifications: { waiting: notificationsWaiting, failure: notifyFailure },
-    /** Outcomes that wait, why they are not told, and how many were left out within a day; undefined: none is told. */
+    /**
+     * Outcomes that wait to be sent, why sending failed, and how many were left out within a day; undefined:
+     * OUTCOME_WEBHOOK is off.
+     */
     told: stores.told.isOn
       ? { waiting: toldWaiting, failure: toldFailure, leftOut: toldLeftOut }
       : undefined,

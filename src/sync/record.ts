@@ -118,7 +118,7 @@ export interface Staged {
   readonly kept?: { readonly values: string; readonly at: number } | undefined;
   /** No worker may take the record before that. */
   readonly heldUntil?: number | undefined;
-  /** Names the record of the CRM and its owner (`About` in told.ts), sealed; absent: nobody is told of it. */
+  /** The CRM record and its owner (`About` in told.ts), sealed, for OUTCOME_WEBHOOK; absent: its outcome is not sent. */
   readonly about?: string | undefined;
   /** The worker that has taken it, which version, the row from before, and its place in the line. */
   readonly taken?:
