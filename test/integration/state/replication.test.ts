@@ -9,11 +9,12 @@ it("what was written is on a replica; a replica that hangs, or none, delays no s
     replicaof: `127.0.0.1 ${new URL(primary.url).port}`,
   });
   const { client } = primary;
-  // Redis calls a replica online up to a second before it sends it what is written.
-  await client.set("first", 1);
-  await waitFor(async () => (await replica.client.get("first")) === "1", {
-    what: "the replica follows",
-  });
+  // A replica has what was there at its start before the primary calls it online.
+  const follows = async () => {
+    await client.incr("probe");
+    return (await client.wait(1, 1000)) === 1;
+  };
+  await waitFor(follows, { what: "the replica follows" });
   let late = 0;
   const replication = new Replication(client, () => (late += 1));
   for (let n = 0; n < 50; n += 1) {
