@@ -1,6 +1,7 @@
 import { createReadStream } from "node:fs";
 import type { Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
+import { UserError } from "../ops/user-error.ts";
 
 /** No line of an audit trail is so long, bytes. A file with a hole in it must not fill the memory. */
 export const MOST_LINE = 2 ** 20;
@@ -8,6 +9,7 @@ export const MOST_LINE = 2 ** 20;
 /**
  * The lines of a file, of a `.gz` file, or of standard input (`-`); their bytes in strings (latin1), so
  * that not one of them is changed before it is checked. What is too long for a line comes in parts.
+ * @throws UserError that names the file.
  */
 export async function* readLines(file: string): AsyncGenerator<string> {
   const raw: Readable = file === "-" ? process.stdin : createReadStream(file);
@@ -28,6 +30,8 @@ export async function* readLines(file: string): AsyncGenerator<string> {
       rest = "";
     }
     if (rest !== "") yield rest;
+  } catch (error) {
+    throw new UserError(`${file} cannot be read: ${(error as Error).message}`);
   } finally {
     raw.destroy();
   }

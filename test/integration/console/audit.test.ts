@@ -157,6 +157,21 @@ test("an export has all lines of the range, the compressed ones too, and is itse
   expect(forged.status).toBe(403);
 });
 
+test("an export names a compressed file that cannot be read", async () => {
+  const other = join(dir, "cut.log");
+  await using server = await serveConsole({ AUDIT_LOG: other });
+  await writeFile(other, "");
+  await writeFile(`${other}.1.gz`, gzipSync("{}\n").subarray(0, 15));
+  const visitor = server.visitor();
+  await visitor.logIn(VIEWER);
+  const form = { form: proofIn((await visitor.request("/console/audit")).text), format: "ndjson" };
+  const { status, text } = await visitor.post("/console/audit/export", form);
+  expect({ status, text }).toMatchObject({
+    text: expect.stringContaining("cut.log.1.gz cannot be read: "),
+  });
+  expect(status).toBeGreaterThanOrEqual(400);
+});
+
 test("a line that nobody can show hides no other one", async () => {
   const other = join(dir, "hostile.log");
   await using server = await serveConsole({ AUDIT_LOG: other });
