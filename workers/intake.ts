@@ -1,5 +1,5 @@
 /** Takes events from the inbox and stages the newest state of each record. */
-import { DelayedError, type Job, type JobsOptions } from "bullmq";
+import { DelayedError, type Job, type JobsOptions, type Worker } from "bullmq";
 import { INBOX_QUEUE, redriveOf } from "../src/event/inbox.ts";
 import { ownData, arrivedAt, jobFault } from "../src/event/job-data.ts";
 import { normalTime, type ContentHash } from "../src/event/event-order.ts";
@@ -206,6 +206,7 @@ export function startIntake(runtime: Runtime): Part {
   // it when it has failed. Set here, because BullMQ fails a job whose workers died too often
   // without calling `handle`.
   worker.on("active", ({ opts }) => Object.assign(opts, OWN_OPTIONS));
+  askForMoreWhileMoreCome(worker);
   const holding = holdIntakeBack(runtime, worker);
   return {
     async close() {
@@ -213,6 +214,23 @@ export function startIntake(runtime: Runtime): Part {
       await worker.close();
     },
   };
+}
+
+/**
+ * Each free place of a worker asks Redis for another event. So it has one place for an event that comes alone,
+ * and all of them as soon as a second event comes before the inbox was found empty.
+ */
+function askForMoreWhileMoreCome(worker: Worker): void {
+  let isAlone = true;
+  worker.concurrency = 1;
+  worker.on("active", () => {
+    if (!isAlone) worker.concurrency = CONCURRENCY;
+    isAlone = false;
+  });
+  worker.on("drained", () => {
+    isAlone = true;
+    worker.concurrency = 1;
+  });
 }
 
 async function accept(runtime: Runtime, intakePorts: IntakePorts, job: Job): Promise<void> {
