@@ -33,6 +33,8 @@ export interface ObjectListing {
 export interface ListedPage {
   readonly kind: "page";
   readonly records: readonly ListedRecord[];
+  /** How many records of this page are left out, because the CRM has deleted them. */
+  readonly deleted?: number;
   /** Where the next page begins; undefined: the CRM says that this is the last one. */
   readonly next: string | undefined;
   /** How many records the CRM says that the object has at least; undefined where it does not. */

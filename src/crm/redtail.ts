@@ -85,7 +85,8 @@ async function livingPage(
 ): Promise<ListedPage | NotListed> {
   const page = await listPage(api, "contacts", {}, place);
   if (page.kind !== "page") return page;
-  return { ...page, records: page.records.filter(({ record }) => record["deleted"] !== true) };
+  const records = page.records.filter(({ record }) => record["deleted"] !== true);
+  return { ...page, records, deleted: page.records.length - records.length };
 }
 
 async function changedSince(

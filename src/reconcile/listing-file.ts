@@ -90,7 +90,7 @@ export class ListingFile {
   /** Keeps a page and the progress after it. Of a record that comes twice, the later copy is kept. */
   async keepPage(
     object: string,
-    { records, next, total }: ListedPage,
+    { records, deleted = 0, next, total }: ListedPage,
     requests: number,
   ): Promise<ObjectProgress> {
     const rows: Row[] = [];
@@ -102,13 +102,14 @@ export class ListingFile {
       const before = this.progress(object);
       let added = 0;
       for (const row of rows) if (this.#keep(row)) added += 1;
+      const expected = before.total ?? total;
       const progress: ObjectProgress = {
         ...before,
         cursor: next,
         isComplete: next === undefined,
         records: before.records + added,
-        idlePages: added === 0 ? before.idlePages + 1 : 0,
-        total: before.total ?? total,
+        idlePages: added + deleted === 0 ? before.idlePages + 1 : 0,
+        total: expected && expected - deleted,
       };
       this.#work.note(`object ${object}`, progress);
       this.#work.note("requests", requests);

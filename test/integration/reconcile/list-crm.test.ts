@@ -184,6 +184,21 @@ test.for(LIES)("%s: an answer that lies (%j) stops the list", async ([name, lie,
   snapshot.close();
 });
 
+test("Redtail: pages of deleted contacts do not end the list", async () => {
+  const one = population("redtail");
+  await using opened = await open(one.crm);
+  const { list } = opened.standIn;
+  const contacts = Array.from({ length: 30 }, (_, n) => {
+    const isThere = n < 2 || n > 27;
+    return isThere ? one.listed(n) : { ...one.listed(n), deleted: true };
+  });
+  list.records.set(one.list, contacts);
+  list.pageSize = 2;
+  const snapshot = await listCrm(opened.session, "redtail");
+  expect(snapshot.listing?.objects[one.object]).toBe(4);
+  snapshot.close();
+});
+
 test.for([
   ["an answer of something else", { status: 200, body: '{"hello":1}' }, /not a list of records/],
   ["a web page", { status: 200, body: "<html>" }, /not a JSON object/],
