@@ -5,7 +5,7 @@
 import type { Redis } from "ioredis";
 import { eventKey as keyOf, type ContentHash } from "../event/event-order.ts";
 import { redisScript, type RedisScript } from "../ops/redis-script.ts";
-import { textOfKeeps } from "../sync/keeps.ts";
+import { NO_KEEPS, textOfKeeps } from "../sync/keeps.ts";
 import { LANES, type Lane } from "../event/lane.ts";
 import { deadLetterId } from "../sync/dead-letter.ts";
 import {
@@ -231,8 +231,9 @@ export class StagedStates extends Store {
   }
 
   /** The worker that takes the state needs the kept fields, also after Redis has lost everything. */
-  #keepsCalls({ keeps }: StateToStage): Call[] {
-    return keeps === undefined ? [] : [["SET", this.keys.keptFields, textOfKeeps(keeps), "NX"]];
+  #keepsCalls({ keeps = NO_KEEPS }: StateToStage): Call[] {
+    const text = textOfKeeps(keeps);
+    return text === textOfKeeps(NO_KEEPS) ? [] : [["SET", this.keys.keptFields, text, "NX"]];
   }
 
   /** To which crmCode a record of the CRM led, where its own id does not say it: its deletion may come without it. */
