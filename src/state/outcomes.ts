@@ -4,9 +4,10 @@
  * people read; the exact counts are the metrics.
  */
 import type { Redis } from "ioredis";
-import { scriptReading, type Reading } from "../ops/redis-reading.ts";
-import { redisWrite } from "../ops/redis-script.ts";
+import type { Reading } from "../ops/redis-reading.ts";
+import { redisWrites } from "../ops/redis-script.ts";
 import { pairsOf } from "./scan.ts";
+import { luaReading } from "./store.ts";
 
 /** Counts of one slice of time, by name (see `sharedCounts` in src/status/metrics.ts). */
 export interface Slice {
@@ -23,38 +24,28 @@ export interface SliceOptions {
   readonly slices: number;
 }
 
-export class SlicedCounts {
-  readonly #write: ReturnType<typeof redisWrite>;
-  readonly #options: SliceOptions;
-
-  constructor(redis: Redis, options: SliceOptions) {
-    this.#write = redisWrite(redis);
-    this.#options = options;
-  }
-
-  /** @param counts name → how often since the last call. @param now Redis' time, ms. */
-  async add(counts: ReadonlyMap<string, number>, now: number): Promise<void> {
-    const { sliceMs, slices } = this.#options;
-    const key = `${this.#options.key}${Math.floor(now / sliceMs)}`;
-    await Promise.all([
-      ...[...counts].map(([name, count]) => this.#write("HINCRBY", key, name, count)),
-      this.#write("PEXPIRE", key, Math.ceil((slices + 2) * sliceMs)),
-    ]);
-  }
-
-  /** The slices that are kept, oldest first, without those in which nothing was counted. */
-  reading(): Reading<Slice[]> {
-    const { key, sliceMs, slices } = this.#options;
-    const file = new URL("./lua/slices.lua", import.meta.url);
-    return scriptReading(file, [key], [sliceMs, slices + 1], (flat: (number | string[])[]) =>
-      pairsOf(flat).map(([slice, counts]) => ({
-        since: Number(slice) * sliceMs,
-        counts: Object.fromEntries(
-          pairsOf(counts as string[]).map(([name, count]) => [name, Number(count)]),
-        ),
-      })),
-    );
-  }
+export function slicedCounts(redis: Redis, { key, sliceMs, slices }: SliceOptions) {
+  const write = redisWrites(redis);
+  return {
+    /** @param counts name → how often since the last call. @param now Redis' time, ms. */
+    async add(counts: ReadonlyMap<string, number>, now: number): Promise<void> {
+      const slice = `${key}${Math.floor(now / sliceMs)}`;
+      await write([
+        ...[...counts].map(([name, count]) => ["HINCRBY", slice, name, count] as const),
+        ["PEXPIRE", slice, Math.ceil((slices + 2) * sliceMs)],
+      ]);
+    },
+    /** The slices that are kept, oldest first, without those in which nothing was counted. */
+    reading: (): Reading<Slice[]> =>
+      luaReading("slices", [key], [sliceMs, slices + 1], (flat: (number | string[])[]) =>
+        pairsOf(flat).map(([slice, counts]) => ({
+          since: Number(slice) * sliceMs,
+          counts: Object.fromEntries(
+            pairsOf(counts as string[]).map(([name, count]) => [name, Number(count)]),
+          ),
+        })),
+      ),
+  };
 }
 
 /** Name → count over all slices. */

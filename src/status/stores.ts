@@ -17,7 +17,7 @@ import { EndedSessions } from "../state/ended-sessions.ts";
 import { Notifications } from "../state/notifications.ts";
 import { OwnMemory } from "../state/own-memory.ts";
 import { Outage } from "../state/outage.ts";
-import { SlicedCounts } from "../state/outcomes.ts";
+import { slicedCounts } from "../state/outcomes.ts";
 import { Line } from "../state/line.ts";
 import { RecordStore } from "../state/record-store.ts";
 import { History } from "../state/history.ts";
@@ -126,13 +126,13 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     tenantLists: new StoredTenantLists(redis, keys, config.QUOTA_HOUR_MS),
     heartbeats,
     /** What all processes counted within the last hour, by the minute. */
-    outcomes: new SlicedCounts(redis, {
+    outcomes: slicedCounts(redis, {
       key: keys.outcomes,
       sliceMs: config.QUOTA_HOUR_MS / MINUTES,
       slices: MINUTES,
     }),
     /** How long the service took within the last 24 hours, by the hour. */
-    durations: new SlicedCounts(redis, {
+    durations: slicedCounts(redis, {
       key: keys.durations,
       sliceMs: config.QUOTA_HOUR_MS,
       slices: HOURS,
