@@ -8,7 +8,6 @@ import { hashReading, readOne, reading, type Reading } from "../ops/redis-readin
 import { type Call, Store } from "./store.ts";
 import type { History } from "./history.ts";
 import type { Keys } from "./keys.ts";
-import { Lease } from "./lease.ts";
 
 /** What people and processes do; changes at the service have lines of their own. */
 export type ActName =
@@ -75,14 +74,13 @@ export class AuditActs extends Store {
   readonly #isConfigured: boolean;
   readonly #history: History;
   /** Of the process that writes the acts. */
-  readonly lease: Lease;
+  readonly lease = this.leaseFor(this.keys.auditOwner, LEASE_MS);
 
   /** @param isConfigured whether AUDIT_LOG is set here; if not, acts are kept if any process has had it. */
   constructor(redis: Redis, keys: Keys, isConfigured: boolean, history: History) {
     super(redis, keys);
     this.#history = history;
     this.#isConfigured = isConfigured;
-    this.lease = new Lease(redis, keys.auditOwner, LEASE_MS);
   }
 
   /** Call it before the act is done: no act is then without its line. */

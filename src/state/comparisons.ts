@@ -1,8 +1,8 @@
 /** The last comparisons of the CRM with the service, each with its plan: no crmCodes. */
-import { scriptReading, type Reading } from "../ops/redis-reading.ts";
+import type { Reading } from "../ops/redis-reading.ts";
 import type { DriftKind } from "../sync/drift.ts";
 import { PLAN_KEPT_HOURS } from "./reconciliations.ts";
-import { Store } from "./store.ts";
+import { luaReading, Store } from "./store.ts";
 
 /** Most comparisons that are listed. */
 const MOST_LISTED = 10;
@@ -113,9 +113,8 @@ export class Comparisons extends Store {
    * kind of export, newest first.
    */
   withOpenPlan(): Reading<NotedComparison[]> {
-    const file = new URL("./lua/open-plans.lua", import.meta.url);
-    return scriptReading(
-      file,
+    return luaReading(
+      "open-plans",
       [this.keys.comparisons],
       [this.keys.plan("")],
       (found: [string, string[]][]) =>

@@ -4,10 +4,9 @@
  * all of them old at once.
  */
 import type { Redis } from "ioredis";
-import { scriptReading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import type { Reading } from "../ops/redis-reading.ts";
 import type { Keys } from "./keys.ts";
-import { Store } from "./store.ts";
+import { luaReading, Store } from "./store.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -32,13 +31,12 @@ export interface ExpiringLetters {
 
 export class DeadLetterExpiry extends Store {
   readonly #afterMs: number | undefined;
-  readonly #expire: RedisScript<[expired: number, more: number]>;
+  readonly #expire = this.script<[expired: number, more: number]>("expire-dead-letters");
 
   /** @param days after which a letter is deleted; undefined: never. */
   constructor(redis: Redis, keys: Keys, days: number | undefined) {
     super(redis, keys);
     this.#afterMs = days === undefined ? undefined : days * DAY_MS;
-    this.#expire = redisScript(redis, new URL("./lua/expire-dead-letters.lua", import.meta.url));
   }
 
   /** Counts the time, and deletes one batch. @returns whether more are to be deleted. */
@@ -55,13 +53,15 @@ export class DeadLetterExpiry extends Store {
   reading(): Reading<ExpiringLetters | undefined> {
     const afterMs = this.#afterMs ?? 0;
     const withinMs = Math.min(ANNOUNCED_MS, afterMs / 2);
-    const file = new URL("./lua/expiring-dead-letters.lua", import.meta.url);
-    const args = [afterMs, withinMs];
-    return scriptReading(file, [this.keys.deadLetters], args, (reply: [number, string]) => {
-      const [soon, first] = reply;
-      if (this.#afterMs === undefined || first === "") return undefined;
-      return { soon, withinMs, firstMs: Math.max(0, Number(first)) };
-    });
+    return luaReading(
+      "expiring-dead-letters",
+      [this.keys.deadLetters],
+      [afterMs, withinMs],
+      ([soon, first]: [number, string]) =>
+        this.#afterMs === undefined || first === ""
+          ? undefined
+          : { soon, withinMs, firstMs: Math.max(0, Number(first)) },
+    );
   }
 
   /** For these ids: id → ms until the letter is deleted; empty when letters are never deleted. */

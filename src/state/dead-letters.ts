@@ -1,7 +1,6 @@
 /** Changes that cannot continue by themselves, kept until a person redrives or drops them. */
 import type { Redis } from "ioredis";
 import { hashReading, readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { deadLetterId, type DeadLetter } from "../sync/dead-letter.ts";
 import { storeLetter } from "../sync/letter.ts";
 import { rejectionOf } from "../sync/told.ts";
@@ -53,13 +52,13 @@ const READ_BATCH = 5;
 export class DeadLetters extends Store {
   readonly #sealing: Sealing;
   readonly #store: RecordStore;
-  readonly #details: RedisScript<[cursor: string, bytes: number, ...(string | number)[]]>;
+  readonly #details =
+    this.script<[cursor: string, bytes: number, ...(string | number)[]]>("dead-details");
 
   constructor(redis: Redis, keys: Keys, sealing: Sealing, store: RecordStore) {
     super(redis, keys);
     this.#sealing = sealing;
     this.#store = store;
-    this.#details = redisScript(redis, new URL("./lua/dead-details.lua", import.meta.url));
   }
 
   /**

@@ -3,8 +3,7 @@
  * (sync/emptied.ts says when that is unusual). All processes share one count, which goes by Redis' time.
  */
 import type { Redis } from "ioredis";
-import { scriptReading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import type { Reading } from "../ops/redis-reading.ts";
 import {
   fieldsOfLetters,
   isUnusual,
@@ -13,9 +12,9 @@ import {
 } from "../sync/emptied.ts";
 import type { TakenState } from "../sync/record.ts";
 import { digestOf, type Keys } from "./keys.ts";
-import { Store } from "./store.ts";
+import { luaReading, Store } from "./store.ts";
 
-const SCRIPT = new URL("./lua/note-update.lua", import.meta.url);
+const SCRIPT = "note-update";
 
 type Reply = readonly (string | number)[];
 
@@ -28,13 +27,12 @@ export interface EmptyingGuardOptions {
 export class EmptyingGuard extends Store {
   readonly limit: number;
   readonly #windowMs: number;
-  readonly #note: RedisScript<Reply>;
+  readonly #note = this.script<Reply>(SCRIPT);
 
   constructor(redis: Redis, keys: Keys, { limit, windowMs }: EmptyingGuardOptions) {
     super(redis, keys);
     this.limit = limit;
     this.#windowMs = windowMs;
-    this.#note = redisScript(redis, SCRIPT);
   }
 
   /**
@@ -56,7 +54,7 @@ export class EmptyingGuard extends Store {
 
   /** The fields that updates have emptied within the window. */
   counted(): Reading<EmptiedField[]> {
-    return scriptReading(SCRIPT, [this.keys.fieldUpdates], [this.#windowMs], countsIn);
+    return luaReading(SCRIPT, [this.keys.fieldUpdates], [this.#windowMs], countsIn);
   }
 }
 

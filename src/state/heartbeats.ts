@@ -1,8 +1,5 @@
 /** Which processes run: each writes a heartbeat; a process without a recent heartbeat counts as ended. */
-import type { Redis } from "ioredis";
 import { nowReading, reading, readTogether, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
-import type { Keys } from "./keys.ts";
 import { Store } from "./store.ts";
 
 /** How often a process writes its heartbeat, ms. */
@@ -66,12 +63,7 @@ export interface RunningProcess extends ProcessInfo {
 }
 
 export class Heartbeats extends Store {
-  readonly #beat: RedisScript<null>;
-
-  constructor(redis: Redis, keys: Keys) {
-    super(redis, keys);
-    this.#beat = redisScript(redis, new URL("./lua/beat.lua", import.meta.url));
-  }
+  readonly #beat = this.script<null>("beat");
 
   async beat({ startedAt, pingMs, clockAheadMs, ...same }: ProcessInfo): Promise<void> {
     const differs = JSON.stringify({ startedAt, pingMs, clockAheadMs });

@@ -1,11 +1,8 @@
 /** The ledger as a whole: its warm-up from the list endpoint, its size. */
-import type { Redis } from "ioredis";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { crmCodeProblem } from "../service-spec/crm-code.ts";
 import { rowWithoutProof, type LedgerRow } from "../sync/ledger-row.ts";
 import { type Call, type Check, Store } from "./store.ts";
-import type { Keys } from "./keys.ts";
-import { Lease } from "./lease.ts";
 import { readRow, storeRow } from "./record-store.ts";
 import { scanHash } from "./scan.ts";
 
@@ -58,12 +55,7 @@ interface Listed {
 
 export class Ledger extends Store {
   /** Of the process that warms the ledger. */
-  readonly lease: Lease;
-
-  constructor(redis: Redis, keys: Keys) {
-    super(redis, keys);
-    this.lease = new Lease(redis, keys.warmUpOwner, LEASE_MS);
-  }
+  readonly lease = this.leaseFor(this.keys.warmUpOwner, LEASE_MS);
 
   /** Undefined when the ledger has no row of this crmCode. */
   async row(crmCode: string): Promise<LedgerRow | undefined> {

@@ -1,7 +1,7 @@
 /** The line: which records are to be sent, each lane in its order. `StagedStates.next` takes the first that is due. */
-import { scriptReading, type Reading } from "../ops/redis-reading.ts";
+import type { Reading } from "../ops/redis-reading.ts";
 import { LANES, type Lane } from "../event/lane.ts";
-import { readAll, Store } from "./store.ts";
+import { luaReading, readAll, Store } from "./store.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import type { Keys } from "./keys.ts";
@@ -53,10 +53,9 @@ export class Line extends Store {
 
   counts(): Reading<LineCounts> {
     const { inFlight, line } = this.keys;
-    const file = new URL("./lua/count-line.lua", import.meta.url);
     const keys = [...LANES.map(line), inFlight];
-    return scriptReading(
-      file,
+    return luaReading(
+      "count-line",
       keys,
       [],
       ([live, bulk, taken, later, lastLive, lastBulk]: string[]) => ({
@@ -143,13 +142,17 @@ export interface MostRetried {
 
 /** Undefined when no record fails again and again. */
 export const mostRetried = (keys: Keys): Reading<MostRetried | undefined> => {
-  const file = new URL("./lua/most-retried.lua", import.meta.url);
-  return scriptReading(file, [keys.retried, keys.staged("")], [MIN_AGE_MS], (reply: string[]) => {
-    const [records, crmCode = "", state] = reply;
-    if (state === undefined) return undefined;
-    const { counts, failure } = JSON.parse(state) as Staged;
-    if (failure === undefined) return undefined;
-    const record = hashOf(crmCode);
-    return { records: Number(records), tries: counts?.tries ?? 1, record, ...failure };
-  });
+  return luaReading(
+    "most-retried",
+    [keys.retried, keys.staged("")],
+    [MIN_AGE_MS],
+    (reply: string[]) => {
+      const [records, crmCode = "", state] = reply;
+      if (state === undefined) return undefined;
+      const { counts, failure } = JSON.parse(state) as Staged;
+      if (failure === undefined) return undefined;
+      const record = hashOf(crmCode);
+      return { records: Number(records), tries: counts?.tries ?? 1, record, ...failure };
+    },
+  );
 };

@@ -1,8 +1,5 @@
 /** Where the pulls of each CRM stand. One process pulls a CRM at a time; all of them read here how it went. */
-import type { Redis } from "ioredis";
-import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
-import { redisWrite } from "../ops/redis-script.ts";
-import { Lease } from "./lease.ts";
+import { hashReading, readOne, type Reading } from "../ops/redis-reading.ts";
 import { Store } from "./store.ts";
 
 /** After this long without a sign of its process, another one may pull, ms. */
@@ -46,17 +43,13 @@ export interface PullState {
 export type PullStates = Readonly<Record<string, PullState>>;
 
 export class Pulls extends Store {
-  leaseOf(crm: string): Lease {
-    return new Lease(this.redis, this.keys.pullOwner(crm), LEASE_MS);
+  leaseOf(crm: string) {
+    return this.leaseFor(this.keys.pullOwner(crm), LEASE_MS);
   }
 
   /** By the name of the CRM. */
   states(): Reading<PullStates> {
-    return reading(["hgetall", this.keys.pulls], (fields: Record<string, string>) =>
-      Object.fromEntries(
-        Object.entries(fields).map(([crm, text]) => [crm, JSON.parse(text) as PullState]),
-      ),
-    );
+    return hashReading(this.keys.pulls, (text) => JSON.parse(text) as PullState);
   }
 
   async state(crm: string): Promise<PullState | undefined> {
@@ -74,44 +67,27 @@ export class Pulls extends Store {
     if (gone.length > 0) await this.redis.hdel(this.keys.pulls, ...gone);
   }
 
-  idsOf(crm: string, object: string): PulledIds {
-    const { pulledIds, pulledIdsNext } = this.keys;
-    return new PulledIds(this.redis, pulledIds(crm, object), pulledIdsNext(crm, object));
+  /** The ids that a CRM has listed of one object, for the next list to be compared with. */
+  idsOf(crm: string, object: string) {
+    const key = this.keys.pulledIds(crm, object);
+    const next = this.keys.pulledIdsNext(crm, object);
+    const add = async (ids: readonly string[]): Promise<void> => {
+      if (ids.length > 0) await this.write("SADD", next, ...ids);
+    };
+    return {
+      begin: () => this.redis.del(next),
+      add,
+      /** Ids of the list before that the new one lacks. */
+      gone: () => this.redis.sdiff(key, next),
+      /** The new list takes the place of the one before. @param still ids that it keeps all the same. */
+      replace: async (still: readonly string[]): Promise<void> => {
+        await add(still);
+        if ((await this.redis.exists(next)) === 0) await this.redis.del(key);
+        else await this.write("RENAME", next, key);
+        await this.redis.expire(key, IDS_KEPT_S);
+      },
+    };
   }
 }
 
-/** The ids that a CRM has listed of one object, for the next list to be compared with. */
-export class PulledIds {
-  readonly #redis: Redis;
-  readonly #write: ReturnType<typeof redisWrite>;
-  readonly #key: string;
-  readonly #next: string;
-
-  constructor(redis: Redis, key: string, next: string) {
-    this.#redis = redis;
-    this.#write = redisWrite(redis);
-    this.#key = key;
-    this.#next = next;
-  }
-
-  async begin(): Promise<void> {
-    await this.#redis.del(this.#next);
-  }
-
-  async add(ids: readonly string[]): Promise<void> {
-    if (ids.length > 0) await this.#write("SADD", this.#next, ...ids);
-  }
-
-  /** Ids of the list before that the new one lacks. */
-  gone(): Promise<string[]> {
-    return this.#redis.sdiff(this.#key, this.#next);
-  }
-
-  /** The new list takes the place of the one before. @param still ids that it keeps all the same. */
-  async replace(still: readonly string[]): Promise<void> {
-    await this.add(still);
-    if ((await this.#redis.exists(this.#next)) === 0) await this.#redis.del(this.#key);
-    else await this.#write("RENAME", this.#next, this.#key);
-    await this.#redis.expire(this.#key, IDS_KEPT_S);
-  }
-}
+export type PulledIds = ReturnType<Pulls["idsOf"]>;

@@ -1,8 +1,6 @@
 /** What is shared of the reconciliations that daemons begin by themselves. */
-import type { Redis } from "ioredis";
 import { hashReading, jsonReading, reading, type Reading } from "../ops/redis-reading.ts";
-import { digestOf, type Keys } from "./keys.ts";
-import { Lease } from "./lease.ts";
+import { digestOf } from "./keys.ts";
 import { Store } from "./store.ts";
 
 /** After this long without a sign of its process, another one may reconcile, ms. */
@@ -60,12 +58,7 @@ export function folderAt(now: number, all: readonly SeenFolder[]): FolderView | 
 
 export class ReconcileRuns extends Store {
   /** Of the process that reconciles by itself. */
-  readonly lease: Lease;
-
-  constructor(redis: Redis, keys: Keys) {
-    super(redis, keys);
-    this.lease = new Lease(redis, keys.reconcileOwner, RUN_LEASE_MS);
-  }
+  readonly lease = this.leaseFor(this.keys.reconcileOwner, RUN_LEASE_MS);
 
   async ended(source: RunSource, run: ReconcileRun): Promise<void> {
     await this.write("HSET", this.keys.reconcileRun, source, JSON.stringify(run));

@@ -1,10 +1,7 @@
 /** What is known of reconciliations: what the last one found, and how far each plan was carried out. */
-import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
 import { DRIFT_KINDS, type DriftKind } from "../sync/drift.ts";
 import { type Call, Store } from "./store.ts";
-import type { Keys } from "./keys.ts";
-import { Lease } from "./lease.ts";
 
 /** After this long without a sign of its process, another one may carry out a plan, ms. */
 export const PLAN_LEASE_MS = 15_000;
@@ -75,12 +72,7 @@ export interface FeedingPlan {
 
 export class Reconciliations extends Store {
   /** Of the process that carries out a plan. */
-  readonly lease: Lease;
-
-  constructor(redis: Redis, keys: Keys) {
-    super(redis, keys);
-    this.lease = new Lease(redis, keys.planOwner, PLAN_LEASE_MS);
-  }
+  readonly lease = this.leaseFor(this.keys.planOwner, PLAN_LEASE_MS);
 
   /** Undefined before the first one. */
   last(): Reading<Reconciliation | undefined> {

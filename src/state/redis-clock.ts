@@ -3,9 +3,7 @@
  * it was measured last. Times in Redis are compared with this one; the machine's own clock may be wrong.
  */
 import { uptime } from "node:os";
-import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 import { Store } from "./store.ts";
 
@@ -35,11 +33,11 @@ export interface ClockStep {
 }
 
 export class RedisClock extends Store {
-  readonly #arrival: RedisScript<number>;
-  readonly #measure: RedisScript<[now: number, latest: number]>;
+  readonly #arrival = this.script<number>("arrival");
+  readonly #measure = this.script<[now: number, latest: number]>("measure-clock");
+  readonly #known = Promise.withResolvers<void>();
   /** Resolves when the clock is known. */
-  readonly known: Promise<void>;
-  #setKnown: () => void;
+  readonly known = this.#known.promise;
   /** Redis' time at the moment when performance.now() was 0, ms. */
   #origin: number | undefined;
   /** No event arrives before this: Redis' clock was set back, and earlier events have later times, ms. */
@@ -48,13 +46,6 @@ export class RedisClock extends Store {
   #sleptS = 0;
   #aheadMs = 0;
   #tripsMs: readonly number[] = [];
-
-  constructor(redis: Redis, keys: Keys) {
-    super(redis, keys);
-    this.#arrival = redisScript(redis, new URL("./lua/arrival.lua", import.meta.url));
-    this.#measure = redisScript(redis, new URL("./lua/measure-clock.lua", import.meta.url));
-    ({ promise: this.known, resolve: this.#setKnown } = Promise.withResolvers<void>());
-  }
 
   /** @returns how far Redis' clock was set since the last measurement of any process, ms; 0: it was not. */
   async measure(): Promise<number> {
@@ -72,7 +63,7 @@ export class RedisClock extends Store {
       this.#origin === undefined ? now - latest : hasSlept ? 0 : Math.round(origin - this.#origin);
     this.#sleptS = sleptS;
     this.#origin = origin;
-    this.#setKnown();
+    this.#known.resolve();
     if (Math.abs(stepMs) <= STEP_MS) return 0;
     await this.write("HSET", this.keys.clock, "stepMs", stepMs, "steppedAt", now);
     return stepMs;

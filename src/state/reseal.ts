@@ -8,7 +8,6 @@ import { ownData, JOB_STATES, readJobsOf } from "../event/job-data.ts";
 import { jsonReading, type Reading } from "../ops/redis-reading.ts";
 import { LANES } from "../event/lane.ts";
 import type { Keys } from "./keys.ts";
-import { Lease } from "./lease.ts";
 import type { RecordStore } from "./record-store.ts";
 import { scanHash, scanSorted } from "./scan.ts";
 import { DamagedValue, UnknownKey, type Sealing } from "./sealing.ts";
@@ -50,7 +49,7 @@ export class Resealing extends Store {
   readonly #sealing: Sealing;
   readonly #store: RecordStore;
   /** Of the process that seals everything again. */
-  readonly lease: Lease;
+  readonly lease = this.leaseFor(this.keys.resealing, LEASE_MS);
   #found = 0;
   #missing = new Map<string, number>();
   #isDue: boolean;
@@ -59,7 +58,6 @@ export class Resealing extends Store {
     super(redis, keys);
     this.#store = store;
     this.#sealing = sealing;
-    this.lease = new Lease(redis, keys.resealing, LEASE_MS);
     this.#isDue = sealing.keyId !== undefined;
   }
 

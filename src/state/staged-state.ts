@@ -4,7 +4,6 @@
  */
 import type { Redis } from "ioredis";
 import { eventKey as keyOf, type ContentHash } from "../event/event-order.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import { NO_KEEPS, textOfKeeps } from "../sync/keeps.ts";
 import { LANES, type Lane } from "../event/lane.ts";
 import { deadLetterId } from "../sync/dead-letter.ts";
@@ -96,7 +95,7 @@ export class StagedStates extends Store {
   readonly #hourMs: number;
   readonly #verifyMs: number;
   readonly #age: StateAge | undefined;
-  readonly #next: RedisScript<string | null>;
+  readonly #next = this.script<string | null>("next");
   /** The record as a worker of this process has taken it: it is settled without being read again. */
   readonly #taken = new WeakMap<TakenState, WrittenRecord>();
 
@@ -115,7 +114,6 @@ export class StagedStates extends Store {
     this.#hourMs = hourMs;
     this.#verifyMs = Math.ceil(verifyMs);
     this.#age = age;
-    this.#next = redisScript(redis, new URL("./lua/next.lua", import.meta.url));
   }
 
   /** Stages a state, or settles it without a request. Deletes the record's older dead letter, and the event's. */

@@ -3,10 +3,8 @@
  * over that lacked the last writes. What it says of the service is then too old to be believed.
  */
 import { randomUUID } from "node:crypto";
-import type { Redis } from "ioredis";
 import { jsonReading, type Reading } from "../ops/redis-reading.ts";
 import { type Call, Store } from "./store.ts";
-import type { Keys } from "./keys.ts";
 import type { Orders } from "../sync/ledger-row.ts";
 import { restore } from "../sync/person.ts";
 import { VERIFY_AFTER_MS, type TakenState } from "../sync/record.ts";
@@ -20,18 +18,13 @@ const KEPT_MS = 7 * 86_400_000;
 
 export class StateAge extends Store {
   /** Counts of this process alone: those of others must not hide that its own are lost. */
-  readonly key: string;
+  readonly key = this.keys.age(randomUUID());
   /** The last tick, and how many settled changes Redis must know at least. */
   #ticks = 0;
   #settled = 0;
   #wentBackwards = false;
   #wentBackAt = Number.NEGATIVE_INFINITY;
   #counting: Promise<unknown> = Promise.resolve();
-
-  constructor(redis: Redis, keys: Keys) {
-    super(redis, keys);
-    this.key = keys.age(randomUUID());
-  }
 
   /** Counts a settled change, in the step that settles it. Call `settled` when that is done. */
   settleCall(): Call {

@@ -1,7 +1,7 @@
 /** What every store of this folder has: a client, the names of its tenant's keys, and how it writes. */
 import type { Redis } from "ioredis";
-import { nowReading } from "../ops/redis-reading.ts";
-import { redisWrites, redisScript } from "../ops/redis-script.ts";
+import { nowReading, scriptReading, type Reading } from "../ops/redis-reading.ts";
+import { redisScript, redisWrites, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 
 // Writes to Redis as one step, if what the writes rest on has not changed since it was read.
@@ -25,8 +25,18 @@ export type Commit = (
 /** Commands that free memory: a Redis that is full lets a script go on after them. */
 const FREES = /^(?:DEL|HDEL|ZREM|SREM)$/;
 
+const luaFile = (name: string): URL => new URL(`./lua/${name}.lua`, import.meta.url);
+
+/** A reading by a script of this folder. */
+export const luaReading = <T>(
+  name: string,
+  keys: readonly string[],
+  args: readonly (string | number)[],
+  meaning: (reply: never) => T,
+): Reading<T> => scriptReading(luaFile(name), keys, args, meaning);
+
 function committer(redis: Redis): Commit {
-  const script = redisScript<number>(redis, new URL("./lua/commit.lua", import.meta.url));
+  const script = redisScript<number>(redis, luaFile("commit"));
   return async (checks, calls, now) => {
     const all: Call[] = [
       ...checks,
@@ -66,6 +76,11 @@ export abstract class Store {
     this.writes = redisWrites(redis);
   }
 
+  /** A script of this folder. */
+  protected script<Reply>(name: string): RedisScript<Reply> {
+    return redisScript(this.redis, luaFile(name));
+  }
+
   /** As `writes`, for one command. */
   protected async write(...command: Call): Promise<unknown> {
     return (await this.writes([command]))[0];
@@ -74,6 +89,25 @@ export abstract class Store {
   /** Redis' time, ms. */
   protected async time(): Promise<number> {
     return nowReading.meaning(await this.redis.time());
+  }
+
+  /**
+   * A lock for work that one process at a time does.
+   * @param forMs after this long without a sign of its owner, another one gets it
+   */
+  protected leaseFor(key: string, forMs: number) {
+    return {
+      /** Whether this owner has it now; to be called again before it ends. */
+      claim: async (owner: string): Promise<boolean> => {
+        if ((await this.write("SET", key, owner, "PX", forMs, "NX")) === "OK") return true;
+        if ((await this.redis.get(key)) !== owner) return false;
+        await this.redis.pexpire(key, forMs);
+        return true;
+      },
+      release: async (owner: string): Promise<void> => {
+        if ((await this.redis.get(key)) === owner) await this.redis.del(key);
+      },
+    };
   }
 
   /** Whether this process is the one that may do something now; one may in this time, ms. */

@@ -4,11 +4,10 @@
  * time. docs/adr/0017-the-guard-over-terminations.md says why it stands where it stands.
  */
 import type { Redis } from "ioredis";
-import { scriptReading, type Reading } from "../ops/redis-reading.ts";
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
+import type { Reading } from "../ops/redis-reading.ts";
 import type { TakenState } from "../sync/record.ts";
 import type { Keys } from "./keys.ts";
-import { Store } from "./store.ts";
+import { luaReading, Store } from "./store.ts";
 
 /** The most that a process remembers of what it has sent, for a Redis that goes back. */
 const MAX_REMEMBERED = 10_000;
@@ -25,7 +24,7 @@ export class TerminationGuard extends Store {
   readonly limit: number;
   readonly #windowMs: number;
   readonly #now: () => number;
-  readonly #admit: RedisScript<number>;
+  readonly #admit = this.script<number>("admit-termination");
   /** crmCode → when this process has sent its termination, ms; oldest first. */
   readonly #sent = new Map<string, number>();
 
@@ -34,7 +33,6 @@ export class TerminationGuard extends Store {
     this.limit = limit;
     this.#windowMs = windowMs;
     this.#now = now;
-    this.#admit = redisScript(redis, new URL("./lua/admit-termination.lua", import.meta.url));
   }
 
   /**
@@ -63,8 +61,7 @@ export class TerminationGuard extends Store {
 
   /** How many count now. */
   counted(): Reading<number> {
-    const file = new URL("./lua/count-terminations.lua", import.meta.url);
-    return scriptReading(file, [this.keys.terminations], [this.#windowMs], Number);
+    return luaReading("count-terminations", [this.keys.terminations], [this.#windowMs], Number);
   }
 
   #remember(crmCode: string): void {

@@ -6,12 +6,12 @@ import type { Job, Queue, QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
 import { ownData, removeStuck, stuckJobs, type StuckJob } from "../event/job-data.ts";
 import { openQueue } from "../event/open-queue.ts";
-import { scriptReading, type Reading } from "../ops/redis-reading.ts";
+import type { Reading } from "../ops/redis-reading.ts";
 import type { Lane } from "../event/lane.ts";
 import { digestOf, type Keys } from "./keys.ts";
 import { scanHash, scanKeys } from "./scan.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
-import { Store } from "./store.ts";
+import { luaReading, Store } from "./store.ts";
 
 export const FETCH_QUEUE = "fetch";
 
@@ -234,10 +234,9 @@ export class ThinEvents extends Store {
 
   /** The CRMs that do not return records, by the fetches whose next try is due first. */
   failures(): Reading<FetchFailure[]> {
-    const file = new URL("./lua/delayed-jobs.lua", import.meta.url);
     const keys = [this.queue.toKey("delayed")];
     const args = [this.queue.toKey(""), String(MOST_FAILED)];
-    return scriptReading(file, keys, args, (flat: string[]) => {
+    return luaReading("delayed-jobs", keys, args, (flat: string[]) => {
       const found = new Map<string, { why: string; records: number }>();
       for (let i = 0; i + 1 < flat.length; i += 2) {
         const [failedReason = "", data = ""] = flat.slice(i, i + 2);
