@@ -53,13 +53,9 @@ export class IntakeClient {
     this.#replication = new Replication(this.#redis, onReplicaLate);
     this.#keys = keys;
     this.#inbox = new Inbox(this.#redis, target.prefix, sealing, tracing.bullmq);
-    this.#staged = new StagedStates(
-      this.#redis,
-      keys,
-      sealing,
-      new RecordStore(this.#redis, keys),
-      { history: new History(this.#redis, keys, 0) },
-    );
+    this.#staged = new StagedStates(new RecordStore(this.#redis, keys, sealing), {
+      history: new History(this.#redis, keys, 0),
+    });
   }
 
   /**

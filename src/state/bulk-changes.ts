@@ -1,9 +1,8 @@
 /** The changes that wait in the lane bulk, and how they are dropped: a few at once, so that Redis serves others. */
-import type { Redis } from "ioredis";
 import { cancel } from "../sync/person.ts";
-import { digestOf, type Keys } from "./keys.ts";
+import { digestOf } from "./keys.ts";
 import type { History } from "./history.ts";
-import { unchanged, type RecordStore } from "./record-store.ts";
+import { OfRecords, unchanged, type RecordStore } from "./record-store.ts";
 import { scanSorted } from "./scan.ts";
 import { Store } from "./store.ts";
 import { jsonReading, readOne, type Reading } from "../ops/redis-reading.ts";
@@ -20,22 +19,12 @@ export interface Dropped {
   readonly crmCodes: readonly string[];
 }
 
-export class BulkChanges extends Store {
-  readonly #store: RecordStore;
+export class BulkChanges extends OfRecords {
   readonly #history: Pick<History, "note">;
-  readonly #verifyMs: number;
 
-  /** @param verifyMs after how long a request is verified that had no answer. */
-  constructor(
-    redis: Redis,
-    keys: Keys,
-    store: RecordStore,
-    { history, verifyMs }: { readonly history: Pick<History, "note">; readonly verifyMs: number },
-  ) {
-    super(redis, keys);
-    this.#store = store;
+  constructor(records: RecordStore, history: Pick<History, "note">) {
+    super(records);
     this.#history = history;
-    this.#verifyMs = Math.ceil(verifyMs);
   }
 
   /** crmCodes of all that wait, a page at a time; what is dropped meanwhile does no harm. */
@@ -67,9 +56,8 @@ export class BulkChanges extends Store {
 
   async #cancel(crmCode: string, last: number): Promise<"busy" | "kept" | "dropped"> {
     const { bulkCancelled, seen } = this.keys;
-    const at = { verifyMs: this.#verifyMs };
-    const end = await this.#store.change<"busy" | "kept" | "dropped">(crmCode, [], (read) => {
-      const cancelled = cancel(read, last, { ...read, ...at });
+    const end = await this.records.change<"busy" | "kept" | "dropped">(crmCode, [], (read) => {
+      const cancelled = cancel(read, last, read);
       if (cancelled.kind !== "dropped") return unchanged(cancelled.kind);
       const { eventKeys, record } = cancelled;
       // Its events are no longer known: the same import may be sent again.

@@ -1,14 +1,12 @@
 /** Changes that cannot continue by themselves, kept until a person redrives or drops them. */
-import type { Redis } from "ioredis";
 import { hashReading, readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { deadLetterId, type DeadLetter } from "../sync/dead-letter.ts";
 import { storeLetter } from "../sync/letter.ts";
 import { rejectionOf } from "../sync/told.ts";
 import type { LetterMark } from "../sync/record.ts";
-import { type Call, Store } from "./store.ts";
-import { unchanged, type RecordStore } from "./record-store.ts";
-import { DamagedValue, type Sealing } from "./sealing.ts";
-import type { Keys } from "./keys.ts";
+import type { Call } from "./store.ts";
+import { OfRecords, unchanged } from "./record-store.ts";
+import { DamagedValue } from "./sealing.ts";
 
 /** Stands for an event that cannot be opened, so that one letter does not hide all others. */
 const DAMAGED =
@@ -49,17 +47,9 @@ const MOST = 500;
 /** Letters that are read with their events in one command: each may hold megabytes. */
 const READ_BATCH = 5;
 
-export class DeadLetters extends Store {
-  readonly #sealing: Sealing;
-  readonly #store: RecordStore;
+export class DeadLetters extends OfRecords {
   readonly #details =
     this.script<[cursor: string, bytes: number, ...(string | number)[]]>("dead-details");
-
-  constructor(redis: Redis, keys: Keys, sealing: Sealing, store: RecordStore) {
-    super(redis, keys);
-    this.#sealing = sealing;
-    this.#store = store;
-  }
 
   /**
    * Stores a letter. If the record has one already, with newer fields or a newer status, the two are merged.
@@ -68,7 +58,7 @@ export class DeadLetters extends Store {
   async store(deadLetter: DeadLetter): Promise<"stored" | "superseded"> {
     const { event, hasFields, newest, order = "", owner, ...details } = deadLetter;
     const { at, crmCode, id, reason, source, subject = "" } = deadLetter;
-    const { told } = this.#store;
+    const { told } = this.records;
     const about = await told?.seal(id, { source, subject, owner });
     const rejection = { ...rejectionOf(deadLetter), about };
     const { deadLetters, deadMarks, deadTime } = this.keys;
@@ -77,7 +67,7 @@ export class DeadLetters extends Store {
       details: JSON.stringify(details, (_name, value: unknown) =>
         typeof value === "string" ? value.toWellFormed() : value,
       ),
-      event: await this.#sealing.seal(event, id),
+      event: await this.sealing.seal(event, id),
     };
     const letter = {
       order: newest?.order ?? order,
@@ -91,7 +81,7 @@ export class DeadLetters extends Store {
       ["HGET", deadMarks, id],
       ["HGET", deadTime, "counted"],
     ];
-    return this.#store.change(crmCode ?? "", more, (read) => {
+    return this.records.change(crmCode ?? "", more, (read) => {
       const [text, markText, counted] = read.more as (string | null)[];
       const mark = markText == null ? undefined : (JSON.parse(markText) as LetterMark);
       const stored = storeLetter(letter, { ...read, letter: mark });
@@ -109,7 +99,7 @@ export class DeadLetters extends Store {
         outcome: "stored",
         checks: [["HGET", deadMarks, id, markText ?? ""]],
         calls: [
-          ...(mark === undefined ? [] : this.#store.dropLetterCalls(id, mark)),
+          ...(mark === undefined ? [] : this.records.dropLetterCalls(id, mark)),
           ["HSET", deadLetters, id, JSON.stringify(value)],
           ["HSET", deadMarks, id, JSON.stringify({ ...stored.mark, about })],
           ["HINCRBY", this.keys.deadReasons, stored.mark.reason, 1],
@@ -225,16 +215,16 @@ export class DeadLetters extends Store {
       const mark = markText === null ? NO_MARK : (JSON.parse(markText) as LetterMark);
       if (text === null || !mayDrop(mark, text)) return false;
       const isSame = ["HGET", deadMarks, id, markText ?? ""] as const;
-      const told = isTold ? await this.#store.told?.callsOfDropped(id, mark) : [];
-      const calls = [...this.#store.dropLetterCalls(id, mark), ...(told ?? [])];
-      if (await this.#store.commit([isSame], calls)) return true;
+      const told = isTold ? await this.records.told?.callsOfDropped(id, mark) : [];
+      const calls = [...this.records.dropLetterCalls(id, mark), ...(told ?? [])];
+      if (await this.records.commit([isSame], calls)) return true;
     }
   }
 
   async #read(text: string, markText: string | null): Promise<StoredDeadLetter> {
     const stored = JSON.parse(text) as StoredValue;
     const details = JSON.parse(stored.details) as Details;
-    const event = await this.#sealing.open(stored.event, details.id).catch((error: unknown) => {
+    const event = await this.sealing.open(stored.event, details.id).catch((error: unknown) => {
       if (error instanceof DamagedValue) return DAMAGED;
       throw error;
     });

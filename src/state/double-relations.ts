@@ -2,11 +2,10 @@
  * Records of the CRM that have two relations: their crmCode was made otherwise before, by another mapping or of another
  * value. Found when the second one is staged (staged-state.ts); the newest hundred are kept until one of the two ends.
  */
-import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
-import { type Call, Store } from "./store.ts";
+import type { Call } from "./store.ts";
 import type { Keys } from "./keys.ts";
-import type { ReadRecord, RecordStore } from "./record-store.ts";
+import { OfRecords, type ReadRecord } from "./record-store.ts";
 
 /** At most so many are named. */
 export const MOST_DOUBLES = 100;
@@ -20,14 +19,7 @@ export const callsOfDouble = (keys: Keys, [older, newer]: Pair, now: number): Ca
   ["ZREMRANGEBYRANK", keys.doubles, 0, -MOST_DOUBLES - 1],
 ];
 
-export class DoubleRelations extends Store {
-  readonly #records: RecordStore;
-
-  constructor(redis: Redis, keys: Keys, records: RecordStore) {
-    super(redis, keys);
-    this.#records = records;
-  }
-
+export class DoubleRelations extends OfRecords {
   /** The newest first. */
   reading(): Reading<readonly Pair[]> {
     return reading(["zrange", this.keys.doubles, 0, -1, "REV"], (texts: string[]) =>
@@ -39,7 +31,7 @@ export class DoubleRelations extends Store {
   async forgetEnded(): Promise<void> {
     for (const text of await this.redis.zrange(this.keys.doubles, "0", "-1")) {
       const pair = JSON.parse(text) as Pair;
-      const both = await Promise.all(pair.map((crmCode) => this.#records.read(crmCode)));
+      const both = await Promise.all(pair.map((crmCode) => this.records.read(crmCode)));
       if (both.some(hasEnded)) await this.redis.zrem(this.keys.doubles, text);
     }
   }

@@ -3,16 +3,14 @@
  * the relation, and updates that empty fields (emptying-guard.ts). Each stays the state of its record until a person
  * releases or drops it, or a newer event of the record replaces it.
  */
-import type { Redis } from "ioredis";
 import { reading, type Reading } from "../ops/redis-reading.ts";
 import type { Lane } from "../event/lane.ts";
 import { drop, release } from "../sync/person.ts";
-import { timeOfOrder, VERIFY_AFTER_MS, type HeldWhy, type KnownRecord } from "../sync/record.ts";
-import { type Call, Store } from "./store.ts";
-import type { Keys } from "./keys.ts";
-import type { RecordStore } from "./record-store.ts";
+import { timeOfOrder, type HeldWhy, type KnownRecord } from "../sync/record.ts";
+import type { Call } from "./store.ts";
+import { OfRecords } from "./record-store.ts";
 import { scanSorted } from "./scan.ts";
-import { DamagedValue, type Sealing } from "./sealing.ts";
+import { DamagedValue } from "./sealing.ts";
 import { openEvents } from "./staged-values.ts";
 
 export interface HeldTermination {
@@ -44,24 +42,7 @@ const isSame = ({ staged }: KnownRecord, version: number | undefined): boolean =
 /** Records read in one round trip. */
 const PAGE = 200;
 
-export class HeldTerminations extends Store {
-  readonly #sealing: Sealing;
-  readonly #store: RecordStore;
-  readonly #verifyMs: number;
-
-  constructor(
-    redis: Redis,
-    keys: Keys,
-    sealing: Sealing,
-    store: RecordStore,
-    verifyMs: number = VERIFY_AFTER_MS,
-  ) {
-    super(redis, keys);
-    this.#sealing = sealing;
-    this.#store = store;
-    this.#verifyMs = Math.ceil(verifyMs);
-  }
-
+export class HeldTerminations extends OfRecords {
   count(): Reading<number> {
     return reading(["zcard", this.keys.heldTerminations], Number);
   }
@@ -104,9 +85,9 @@ export class HeldTerminations extends Store {
   }
 
   async find(crmCode: string): Promise<HeldTermination | undefined> {
-    const { staged } = await this.#store.read(crmCode);
+    const { staged } = await this.records.read(crmCode);
     if (staged?.phase !== "held") return undefined;
-    const { newestEvent } = await openEvents(staged, crmCode, this.#sealing).catch(
+    const { newestEvent } = await openEvents(staged, crmCode, this.sealing).catch(
       (error: unknown) => {
         if (error instanceof DamagedValue) return { newestEvent: DAMAGED };
         throw error;
@@ -132,7 +113,7 @@ export class HeldTerminations extends Store {
    * @returns its lane; undefined when it is not held any more.
    */
   release(crmCode: string, act: readonly Call[] = [], seen?: number): Promise<Lane | undefined> {
-    return this.#store.change(crmCode, [], (read) => {
+    return this.records.change(crmCode, [], (read) => {
       const record = isSame(read, seen) ? release(read, read) : undefined;
       const lane = record?.staged?.lane;
       const told = lane && [...act, ["PUBLISH", this.keys.jobsAdded, lane] as const];
@@ -142,9 +123,8 @@ export class HeldTerminations extends Store {
 
   /** @param act as for `release`. @returns false when it is not held any more. */
   drop(crmCode: string, act: readonly Call[] = [], seen?: number): Promise<boolean> {
-    return this.#store.change(crmCode, [], (read) => {
-      const at = { ...read, verifyMs: this.#verifyMs };
-      const record = isSame(read, seen) ? drop(read, at) : undefined;
+    return this.records.change(crmCode, [], (read) => {
+      const record = isSame(read, seen) ? drop(read, read) : undefined;
       return { record, outcome: record !== undefined, calls: record && act };
     });
   }

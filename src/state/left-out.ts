@@ -2,13 +2,11 @@
  * Records that were sent without a value, because the tenant's lists do not have it: each with its newest event,
  * which is accepted again once a list has more values. Written in the step that stages the record.
  */
-import type { Redis } from "ioredis";
 import { hashReading, type Reading } from "../ops/redis-reading.ts";
 import type { StateToStage } from "../sync/record.ts";
-import { type Call, Store } from "./store.ts";
-import type { Keys } from "./keys.ts";
+import type { Call } from "./store.ts";
+import { OfRecords } from "./record-store.ts";
 import { scanHash } from "./scan.ts";
-import type { Sealing } from "./sealing.ts";
 
 /** Of more records only the fields are kept, without the event: an event has a kilobyte and more. */
 const MOST_EVENTS = 10_000;
@@ -42,14 +40,7 @@ export interface LeftOutEvent {
   readonly raw: "";
 }
 
-export class LeftOutRecords extends Store {
-  readonly #sealing: Sealing;
-
-  constructor(redis: Redis, keys: Keys, sealing: Sealing) {
-    super(redis, keys);
-    this.#sealing = sealing;
-  }
-
+export class LeftOutRecords extends OfRecords {
   /** What `callsOf` needs to know. */
   readsOf({ crmCode, leftOut: fields = [] }: StateToStage): Call[] {
     const { leftOut } = this.keys;
@@ -98,7 +89,7 @@ export class LeftOutRecords extends Store {
     const text = await this.redis.hget(this.keys.leftOut, crmCode);
     const { at, event, order } = text === null ? NO_ENTRY : (JSON.parse(text) as Entry);
     if (event === undefined) return undefined;
-    const opened = await this.#sealing.open(event, crmCode);
+    const opened = await this.sealing.open(event, crmCode);
     return { id: `${ID}${crmCode}`, crmCode, event: opened, order, firstAt: at, raw: "" };
   }
 

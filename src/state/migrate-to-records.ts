@@ -101,7 +101,7 @@ class ToRecords {
     this.#redis = redis;
     this.#keys = keys;
     this.#sealing = sealing;
-    this.#store = new RecordStore(redis, keys);
+    this.#store = new RecordStore(redis, keys, sealing);
     this.#prefix = prefixOf(keys);
   }
 

@@ -6,10 +6,17 @@
 import { deadLetterId } from "../sync/dead-letter.ts";
 import { LANES } from "../event/lane.ts";
 import { type LedgerRow, NO_ORDERS, rowWithoutProof, type Orders } from "../sync/ledger-row.ts";
-import type { KnownRecord, LetterMark, Now, Staged } from "../sync/record.ts";
+import {
+  VERIFY_AFTER_MS,
+  type KnownRecord,
+  type LetterMark,
+  type Now,
+  type Staged,
+} from "../sync/record.ts";
 import type { Redis } from "ioredis";
 import { readAll, type Call, type Check, Store } from "./store.ts";
 import type { Keys } from "./keys.ts";
+import type { Sealing } from "./sealing.ts";
 import type { ToldOutcomes } from "./told-outcomes.ts";
 
 // The ledger's rows as Redis has them: JSON, without what its absence says.
@@ -113,13 +120,27 @@ function atPresent({ at, record }: WrittenRecord): ReadRecord {
   return { ...record, nowUs, now: Math.floor(nowUs / 1000), more: [] };
 }
 
-export class RecordStore extends Store {
+export interface RecordStoreOptions {
   /** What is told of records; absent: nothing is. */
-  readonly told: ToldOutcomes | undefined;
+  readonly told?: ToldOutcomes;
+  readonly verifyMs?: number;
+}
 
-  constructor(redis: Redis, keys: Keys, told?: ToldOutcomes) {
+export class RecordStore extends Store {
+  readonly sealing: Sealing;
+  readonly told: ToldOutcomes | undefined;
+  readonly #verifyMs: number;
+
+  constructor(
+    redis: Redis,
+    keys: Keys,
+    sealing: Sealing,
+    { told, verifyMs = VERIFY_AFTER_MS }: RecordStoreOptions = {},
+  ) {
     super(redis, keys);
+    this.sealing = sealing;
     this.told = told;
+    this.#verifyMs = Math.ceil(verifyMs);
   }
 
   /** @throws when other processes change it again and again. */
@@ -193,6 +214,7 @@ export class RecordStore extends Store {
       letter: mark === null ? undefined : (JSON.parse(mark) as LetterMark),
       now: Math.floor(nowUs / 1000),
       nowUs,
+      verifyMs: this.#verifyMs,
       warm: listed[0] === "done",
       more: rest,
     };
@@ -293,5 +315,17 @@ export class RecordStore extends Store {
       ["ZREM", deadAges, id],
       ["HINCRBY", deadReasons, reason, -1],
     ];
+  }
+}
+
+/** A store of what records have beside themselves, or of some of them. */
+export abstract class OfRecords extends Store {
+  protected readonly records: RecordStore;
+  protected readonly sealing: Sealing;
+
+  constructor(records: RecordStore) {
+    super(records.redis, records.keys);
+    this.records = records;
+    this.sealing = records.sealing;
   }
 }

@@ -3,16 +3,13 @@
  * set for the first time. Values that change meanwhile are sealed with it by their writers.
  */
 import type { Job, Queue } from "bullmq";
-import type { Redis } from "ioredis";
 import { ownData, JOB_STATES, readJobsOf } from "../event/job-data.ts";
 import { jsonReading, type Reading } from "../ops/redis-reading.ts";
 import { LANES } from "../event/lane.ts";
-import type { Keys } from "./keys.ts";
-import type { RecordStore } from "./record-store.ts";
+import { OfRecords } from "./record-store.ts";
 import { scanHash, scanSorted } from "./scan.ts";
-import { DamagedValue, UnknownKey, type Sealing } from "./sealing.ts";
+import { DamagedValue, UnknownKey } from "./sealing.ts";
 import { textsOf, withTexts } from "./staged-values.ts";
-import { Store } from "./store.ts";
 import { sealedNameOf } from "./told-outcomes.ts";
 
 /** Entries read, and sealed, at once. */
@@ -45,21 +42,12 @@ export interface SealedJobs {
   readonly sealedIn: (data: unknown) => string | undefined;
 }
 
-export class Resealing extends Store {
-  readonly #sealing: Sealing;
-  readonly #store: RecordStore;
+export class Resealing extends OfRecords {
   /** Of the process that seals everything again. */
   readonly lease = this.leaseFor(this.keys.resealing, LEASE_MS);
   #found = 0;
   #missing = new Map<string, number>();
-  #isDue: boolean;
-
-  constructor(redis: Redis, keys: Keys, sealing: Sealing, store: RecordStore) {
-    super(redis, keys);
-    this.#store = store;
-    this.#sealing = sealing;
-    this.#isDue = sealing.keyId !== undefined;
-  }
+  #isDue = this.sealing.keyId !== undefined;
 
   /** Whether a pass of this process may find something. */
   get isDue(): boolean {
@@ -122,7 +110,7 @@ export class Resealing extends Store {
   }
 
   async #resealStaged(crmCode: string): Promise<void> {
-    const { staged } = await this.#store.read(crmCode);
+    const { staged } = await this.records.read(crmCode);
     if (staged === undefined) return;
     const sealed = new Map<string, string>();
     for (const text of textsOf(staged)) {
@@ -130,7 +118,7 @@ export class Resealing extends Store {
       if (again !== undefined) sealed.set(text, again);
     }
     if (sealed.size === 0) return;
-    await this.#store.change(crmCode, [], (read) => {
+    await this.records.change(crmCode, [], (read) => {
       // Texts that have changed meanwhile were sealed by their writer.
       const resealed = read.staged && withTexts(read.staged, (text) => sealed.get(text) ?? text);
       return { record: { ...read, staged: resealed }, outcome: undefined };
@@ -162,8 +150,8 @@ export class Resealing extends Store {
   }
 
   #sealAgain(text: string, about: string): Promise<string | undefined> {
-    return this.#again(this.#sealing.isCurrent(text), async () =>
-      this.#sealing.seal(await this.#sealing.open(text, about), about),
+    return this.#again(this.sealing.isCurrent(text), async () =>
+      this.sealing.seal(await this.sealing.open(text, about), about),
     );
   }
 

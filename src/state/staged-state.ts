@@ -2,7 +2,6 @@
  * The newest state of each record: staged by an event, taken by a worker, settled by the service's reply. Each of
  * these steps is one write, so a crash between two steps leaves nothing half done.
  */
-import type { Redis } from "ioredis";
 import { eventKey as keyOf, type ContentHash } from "../event/event-order.ts";
 import { NO_KEEPS, textOfKeeps } from "../sync/keeps.ts";
 import { LANES, type Lane } from "../event/lane.ts";
@@ -20,7 +19,6 @@ import {
 } from "../sync/rank.ts";
 import {
   newestOrders,
-  VERIFY_AFTER_MS,
   type KnownRecord,
   type LetterMark,
   type SeenAs,
@@ -36,12 +34,13 @@ import { settle, take, type SettleInput, type TakeResult } from "../sync/run.ts"
 import { stage } from "../sync/stage.ts";
 import type { RunStep } from "../sync/step.ts";
 import { clearedBy } from "../sync/told.ts";
-import { readAll, type Call, Store } from "./store.ts";
-import { digestOf, type Keys } from "./keys.ts";
+import { readAll, type Call } from "./store.ts";
+import { digestOf } from "./keys.ts";
 import { callsOfDouble } from "./double-relations.ts";
 import type { History } from "./history.ts";
 import { keepsIn } from "./kept-fields.ts";
 import {
+  OfRecords,
   readRow,
   unchanged,
   type ReadRecord,
@@ -53,7 +52,7 @@ import { scanSorted } from "./scan.ts";
 import type { StateAge } from "./state-age.ts";
 import { openEvents, openState, sealTexts } from "./staged-values.ts";
 import { NOT_OPENED } from "./line.ts";
-import { UnknownKey, type Sealing } from "./sealing.ts";
+import { UnknownKey } from "./sealing.ts";
 
 /** For how long the id of an event is remembered, s. */
 const SEEN_S = 7 * 86_400;
@@ -82,37 +81,23 @@ export interface StagedStatesOptions {
   readonly history: History;
   /** Of the quota: the order of service scales with it. */
   readonly hourMs?: number;
-  readonly verifyMs?: number;
   /** Counts what is settled; absent: nothing is. */
   readonly age?: StateAge;
 }
 
-export class StagedStates extends Store {
-  readonly leftOut: LeftOutRecords;
-  readonly #sealing: Sealing;
-  readonly #store: RecordStore;
+export class StagedStates extends OfRecords {
+  readonly leftOut = new LeftOutRecords(this.records);
   readonly #history: History;
   readonly #hourMs: number;
-  readonly #verifyMs: number;
   readonly #age: StateAge | undefined;
   readonly #next = this.script<string | null>("next");
   /** The record as a worker of this process has taken it: it is settled without being read again. */
   readonly #taken = new WeakMap<TakenState, WrittenRecord>();
 
-  constructor(
-    redis: Redis,
-    keys: Keys,
-    sealing: Sealing,
-    store: RecordStore,
-    { age, history, hourMs = HOUR_MS, verifyMs = VERIFY_AFTER_MS }: StagedStatesOptions,
-  ) {
-    super(redis, keys);
-    this.leftOut = new LeftOutRecords(redis, keys, sealing);
-    this.#sealing = sealing;
-    this.#store = store;
+  constructor(records: RecordStore, { age, history, hourMs = HOUR_MS }: StagedStatesOptions) {
+    super(records);
     this.#history = history;
     this.#hourMs = hourMs;
-    this.#verifyMs = Math.ceil(verifyMs);
     this.#age = age;
   }
 
@@ -121,7 +106,7 @@ export class StagedStates extends Store {
     const keys = this.keys;
     const { content = NO_CONTENT, crmCode, eventKey, lane, noted } = state;
     const texts = {
-      ...(await sealTexts(state, this.#sealing)),
+      ...(await sealTexts(state, this.sealing)),
       about: await this.#aboutOf(state),
     };
     const seen = keys.seen(digestOf(eventKey));
@@ -135,7 +120,7 @@ export class StagedStates extends Store {
       ["HGET", keys.ledger, ownIdOf(state)],
       ...this.leftOut.readsOf(state),
     ];
-    return this.#store.change<StageResult>(crmCode, more, (read) => {
+    return this.records.change<StageResult>(crmCode, more, (read) => {
       const [contents, eventMark, lowest, first, led, ownRow, leftOut, leftOutCount] =
         read.more as [
           string | null,
@@ -217,15 +202,15 @@ export class StagedStates extends Store {
   #letterOfEvent(id: string, text: string | null, now: number): Call[] {
     if (text === null) return [];
     const mark = JSON.parse(text) as LetterMark;
-    const told = this.#store.told?.callsOf(id, clearedBy(mark, now)) ?? [];
-    return [...this.#store.dropLetterCalls(id, mark), ...told];
+    const told = this.records.told?.callsOf(id, clearedBy(mark, now)) ?? [];
+    return [...this.records.dropLetterCalls(id, mark), ...told];
   }
 
   /** Names the record to those who are told of its outcome. */
   async #aboutOf({ crmCode, noted, owner }: StateToStage): Promise<string | undefined> {
     if (noted === undefined) return undefined;
     const { source, subject } = noted.event;
-    return this.#store.told?.seal(deadLetterId(crmCode), { source, subject, owner });
+    return this.records.told?.seal(deadLetterId(crmCode), { source, subject, owner });
   }
 
   /** The worker that takes the state needs the kept fields, also after Redis has lost everything. */
@@ -310,7 +295,7 @@ export class StagedStates extends Store {
         const { event, newestEvent } = await openEvents(
           staged,
           crmCodes[index] ?? "",
-          this.#sealing,
+          this.sealing,
         );
         return [...new Set([event, newestEvent])];
       }),
@@ -339,7 +324,7 @@ export class StagedStates extends Store {
   async take(crmCode: string, token: string, holdMs: number): Promise<Take> {
     const { keptFields, line } = this.keys;
     const reading: Call[] = [["GET", keptFields]];
-    const { outcome: taken, written } = await this.#store.changeKnown<TakenRecord>(
+    const { outcome: taken, written } = await this.records.changeKnown<TakenRecord>(
       crmCode,
       reading,
       (read) => {
@@ -364,7 +349,7 @@ export class StagedStates extends Store {
     const { read, row, staged } = taken;
     try {
       const keeps = keepsIn((read.more[0] as string | null) ?? "");
-      const open = await openState(staged, crmCode, this.#sealing, read.now);
+      const open = await openState(staged, crmCode, this.sealing, read.now);
       const state = { crmCode, token, row, keeps, orders: newestOrders(read), ...open };
       this.#taken.set(state, written);
       return { kind: "taken", state };
@@ -389,13 +374,13 @@ export class StagedStates extends Store {
   #leave(crmCode: string): Promise<Take> {
     const { line, unsynced } = this.keys;
     const waits = LANES.map((lane) => ["ZSCORE", unsynced(lane), crmCode] as const);
-    return this.#store.change<Take>(crmCode, waits, (read) => {
+    return this.records.change<Take>(crmCode, waits, (read) => {
       if (read.staged?.phase === "waits") return unchanged({ kind: "nothing" });
       const isLost = read.staged === undefined && read.more.some((score) => score !== null);
       return {
         record: undefined,
         outcome: { kind: isLost ? "lost" : "nothing" },
-        checks: this.#store.checksOf(read),
+        checks: this.records.checksOf(read),
         calls: LANES.flatMap((lane) => [line(lane), unsynced(lane)]).map((key) => [
           "ZREM",
           key,
@@ -409,7 +394,7 @@ export class StagedStates extends Store {
   async settle(taken: TakenState, how: Settlement, step?: RunStep): Promise<SettleResult> {
     const { crmCode, token } = taken;
     const seal = async (text: string | undefined) =>
-      text && (await this.#sealing.seal(text, crmCode));
+      text && (await this.sealing.seal(text, crmCode));
     const input = {
       ...how,
       found: await seal(how.payload),
@@ -428,11 +413,11 @@ export class StagedStates extends Store {
       step,
     }: { readonly known?: WrittenRecord | undefined; readonly step?: RunStep | undefined } = {},
   ): Promise<SettleResult> {
-    const { outcome } = await this.#store.changeKnown<SettleResult>(
+    const { outcome } = await this.records.changeKnown<SettleResult>(
       crmCode,
       [],
       (read) => {
-        const settled = settle(read, token, how, { ...read, verifyMs: this.#verifyMs });
+        const settled = settle(read, token, how, read);
         const { result } = settled;
         const notes = step === undefined ? [] : this.#history.callsOf({ crmCode }, step);
         if (result === "lost") return { record: undefined, outcome: result, calls: notes };
@@ -461,7 +446,7 @@ export class StagedStates extends Store {
     { crmCode, now, staged }: ReadRecord,
     outcome: RunStep["outcome"],
   ): { readonly record: KnownRecord; readonly told: readonly Call[] } {
-    const { told } = this.#store;
+    const { told } = this.records;
     const { row } = record;
     const isWritten = outcome === "created" || outcome === "updated";
     if (told?.isOn !== true || row === undefined || !isWritten) return { record, told: [] };

@@ -7,8 +7,8 @@ import { jsonReading, type Reading } from "../ops/redis-reading.ts";
 import { type Call, Store } from "./store.ts";
 import type { Orders } from "../sync/ledger-row.ts";
 import { restore } from "../sync/person.ts";
-import { VERIFY_AFTER_MS, type TakenState } from "../sync/record.ts";
-import type { RecordStore } from "./record-store.ts";
+import type { TakenState } from "../sync/record.ts";
+import { OfRecords } from "./record-store.ts";
 
 /** For how long status tells that Redis went backwards, ms. */
 const TELL_FOR_MS = 86_400_000;
@@ -89,16 +89,9 @@ const MAX_RECORDS = 10_000;
 /** Records restored in one round trip. */
 const CHUNK = 500;
 
-export class SettledLately {
-  readonly #store: RecordStore;
-  readonly #verifyMs: number;
+export class SettledLately extends OfRecords {
   /** crmCode → the newest that was settled, oldest first. */
   readonly #settled = new Map<string, Orders>();
-
-  constructor(store: RecordStore, verifyMs: number = VERIFY_AFTER_MS) {
-    this.#store = store;
-    this.#verifyMs = Math.ceil(verifyMs);
-  }
 
   note({ crmCode, orders }: Pick<TakenState, "crmCode" | "orders">): void {
     this.#settled.delete(crmCode);
@@ -128,8 +121,8 @@ export class SettledLately {
   }
 
   #restoreOne(crmCode: string, settled: Orders): Promise<boolean> {
-    return this.#store.change(crmCode, [], (read) => {
-      const { dropped, record } = restore(read, settled, { ...read, verifyMs: this.#verifyMs });
+    return this.records.change(crmCode, [], (read) => {
+      const { dropped, record } = restore(read, settled, read);
       return { record, outcome: dropped };
     });
   }

@@ -63,8 +63,8 @@ export async function readAll(
 }
 
 export abstract class Store {
-  protected readonly redis: Redis;
-  protected readonly keys: Keys;
+  readonly redis: Redis;
+  readonly keys: Keys;
   readonly commit: Commit;
   /** Commands in one step, also at Redis' memory limit. @returns their replies */
   protected readonly writes: ReturnType<typeof redisWrites>;

@@ -2,12 +2,9 @@
  * Proofs that are verified once, some minutes later: an earlier request of the same record had no answer, and
  * could still have taken effect after the state that was proven; or the write is one of many that are checked. The state stays with its record until then.
  */
-import type { Redis } from "ioredis";
 import { expire, verified, withdraw } from "../sync/person.ts";
 import type { Staged } from "../sync/record.ts";
-import type { Keys } from "./keys.ts";
-import { unchanged, type RecordStore } from "./record-store.ts";
-import { Store } from "./store.ts";
+import { OfRecords, unchanged } from "./record-store.ts";
 
 /** A proof that one process verifies. */
 export interface DueProof {
@@ -23,14 +20,8 @@ export interface DueProof {
 /** One of so many writes is read once more, the first of them after a quarter: more would spend the quota on it. */
 const WRITES_A_CHECK = 200;
 
-export class Verifications extends Store {
-  readonly #store: RecordStore;
+export class Verifications extends OfRecords {
   #written = 0;
-
-  constructor(redis: Redis, keys: Keys, store: RecordStore) {
-    super(redis, keys);
-    this.#store = store;
-  }
 
   /** Whether the write that this process has just made is one of those that are checked. */
   isToBeChecked(): boolean {
@@ -65,7 +56,7 @@ export class Verifications extends Store {
 
   #claimOne(crmCode: string, leaseMs: number): Promise<DueProof | undefined> {
     const { verify } = this.keys;
-    return this.#store.change<DueProof | undefined>(crmCode, [], (read) => {
+    return this.records.change<DueProof | undefined>(crmCode, [], (read) => {
       const { now, staged } = read;
       switch (staged?.phase) {
         case "proven": {
@@ -78,7 +69,7 @@ export class Verifications extends Store {
         case "waits":
         case "held":
         case undefined: {
-          const checks = this.#store.checksOf(read);
+          const checks = this.records.checksOf(read);
           return {
             record: undefined,
             outcome: undefined,
@@ -92,7 +83,7 @@ export class Verifications extends Store {
 
   /** The service has something else: the state is sent again. @returns false when the record has changed meanwhile. */
   withdraw({ crmCode, version }: DueProof): Promise<boolean> {
-    return this.#store.change(crmCode, [], (read) => {
+    return this.records.change(crmCode, [], (read) => {
       const record = withdraw(read, version, read);
       const calls = record && [["PUBLISH", this.keys.jobsAdded, "live"] as const];
       return { record, outcome: record !== undefined, calls };
@@ -101,7 +92,7 @@ export class Verifications extends Store {
 
   /** Forgets a proof, unless the record has changed meanwhile. */
   async finish({ crmCode, version }: DueProof): Promise<void> {
-    await this.#store.change(crmCode, [], (read) => {
+    await this.records.change(crmCode, [], (read) => {
       const record = verified(read, version);
       return record === undefined ? unchanged(undefined) : { record, outcome: undefined };
     });

@@ -74,11 +74,13 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
   const heartbeats = new Heartbeats(redis, keys);
   const history = new History(redis, keys, config.HISTORY_DAYS);
   const age = new StateAge(redis, keys);
-  const verifyMs = config.QUOTA_HOUR_MS * VERIFY_AFTER_HOURS;
   const inbox = new Inbox(redis, prefix, sealing, tracing.bullmq);
   const hourMs = config.QUOTA_HOUR_MS;
   const told = new ToldOutcomes(redis, keys, sealing, { hourMs, isOn: config.tellsOutcomes });
-  const records = new RecordStore(redis, keys, told);
+  const records = new RecordStore(redis, keys, sealing, {
+    told,
+    verifyMs: hourMs * VERIFY_AFTER_HOURS,
+  });
   const thinEvents = new ThinEvents(redis, prefix, { keys, sealing }, tracing.bullmq);
   return {
     config,
@@ -91,15 +93,15 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     }),
     keptFields: new StoredKeptFields(redis, keys),
     knownService: new KnownService(redis, keys),
-    resealing: new Resealing(redis, keys, sealing, records),
+    resealing: new Resealing(records),
     inbox,
     records,
     told,
-    doubles: new DoubleRelations(redis, keys, records),
+    doubles: new DoubleRelations(records),
     line: new Line(redis, keys),
     thinEvents,
-    staged: new StagedStates(redis, keys, sealing, records, { age, history, hourMs, verifyMs }),
-    verifications: new Verifications(redis, keys, records),
+    staged: new StagedStates(records, { age, history, hourMs }),
+    verifications: new Verifications(records),
     terminationGuard: new TerminationGuard(redis, keys, {
       limit: config.TERMINATE_LIMIT,
       windowMs: config.QUOTA_HOUR_MS * TERMINATION_HOURS,
@@ -109,11 +111,11 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
       limit: config.EMPTY_LIMIT,
       windowMs: config.QUOTA_HOUR_MS,
     }),
-    heldTerminations: new HeldTerminations(redis, keys, sealing, records, verifyMs),
+    heldTerminations: new HeldTerminations(records),
     bulkPauses: new BulkPauses(redis, keys),
-    bulkChanges: new BulkChanges(redis, keys, records, { history, verifyMs }),
+    bulkChanges: new BulkChanges(records, history),
     ledger: new Ledger(redis, keys),
-    deadLetters: new DeadLetters(redis, keys, sealing, records),
+    deadLetters: new DeadLetters(records),
     deadLetterExpiry: new DeadLetterExpiry(redis, keys, config.DEAD_LETTER_DAYS),
     denial: new ServiceDenial(redis, keys, config.QUOTA_HOUR_MS / PROBES_PER_HOUR),
     outage: new Outage(redis, keys, {
@@ -138,7 +140,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
       slices: HOURS,
     }),
     stateAge: age,
-    settledLately: new SettledLately(records, verifyMs),
+    settledLately: new SettledLately(records),
     stateVersion: new StateVersion(redis, keys, heartbeats, { sealing }),
     auditActs: new AuditActs(redis, keys, config.AUDIT_LOG !== undefined, history),
     approvals: new Approvals(redis, keys),

@@ -13,8 +13,6 @@ import {
 } from "./record.ts";
 import type { LedgerRow, Orders } from "./ledger-row.ts";
 
-type Verifying = Now & { readonly verifyMs: number };
-
 /** Undefined: it is not as the caller thinks, and stays as it is. */
 type Changed = KnownRecord | undefined;
 
@@ -38,9 +36,9 @@ export function release(known: KnownRecord, at: Now): Changed {
 }
 
 /** Drops a held change: the relation stays as the service has it. */
-export function drop(known: KnownRecord, at: Verifying): Changed {
+export function drop(known: KnownRecord, at: Now): Changed {
   if (known.staged?.phase !== "held") return undefined;
-  return { ...known, staged: leftOf(known.staged, at, at.verifyMs) };
+  return { ...known, staged: leftOf(known.staged, at) };
 }
 
 /** `busy`: a request is under way. `kept`: it is no bulk change, or came after the person has looked. */
@@ -53,13 +51,13 @@ export type Cancelled =
     };
 
 /** Drops a bulk change that waits. @param last leaves alone what was staged with a higher version. */
-export function cancel(known: KnownRecord, last: number, at: Verifying): Cancelled {
+export function cancel(known: KnownRecord, last: number, at: Now): Cancelled {
   const { staged } = known;
   if (staged?.phase !== "waits" || staged.lane !== "bulk") return { kind: "kept" };
   if (staged.taken !== undefined && busyUntil(staged, at.now) !== undefined)
     return { kind: "busy" };
   if (staged.approved === true || staged.version > last) return { kind: "kept" };
-  const record = { ...known, staged: leftOf(staged, at, at.verifyMs) };
+  const record = { ...known, staged: leftOf(staged, at) };
   return { kind: "dropped", record, eventKeys: staged.eventKeys ?? [] };
 }
 
@@ -89,7 +87,7 @@ export function forget({ row, staged }: KnownRecord, at: Now): Forgotten {
 export function restore(
   known: KnownRecord,
   settled: Orders,
-  at: Verifying,
+  at: Now,
 ): { readonly record: KnownRecord; readonly dropped: boolean } {
   const { row = provenOf(undefined, false), staged } = known;
   const newest = row.orders.status < settled.status ? settled : row.orders;
@@ -97,7 +95,7 @@ export function restore(
   if (staged === undefined || staged.phase === "left" || !isBehind(staged, row.orders, settled)) {
     return { record: { ...known, row: told }, dropped: false };
   }
-  const left = leftOf(staged, at, at.verifyMs);
+  const left = leftOf(staged, at);
   // Its request may take effect after the service is listed.
   const uncertain = told.uncertain || left?.late === true;
   const dropped = waitingIn(staged) !== undefined;

@@ -162,6 +162,8 @@ export interface Now {
   readonly now: number;
   /** Redis' time, µs: the version of a state that is staged now. */
   readonly nowUs: number;
+  /** After how long a relation is read once more that a late request may have changed. */
+  readonly verifyMs: number;
   /** Whether the service was listed: a relation without a proof was not in the list. */
   readonly warm: boolean;
 }
@@ -387,7 +389,7 @@ export const busyUntil = ({ heldUntil }: Staged, now: number): number | undefine
  * What stays of a state that is dropped: that a request may still arrive, and until when no worker may take the
  * record. Undefined: nothing.
  */
-export function leftOf(staged: Staged, { now }: Now, verifyMs: number): Staged | undefined {
+export function leftOf(staged: Staged, { now, verifyMs }: Now): Staged | undefined {
   const isLate = staged.late === true || staged.taken !== undefined;
   const heldUntil = busyUntil(staged, now);
   if (!isLate && heldUntil === undefined) return undefined;

@@ -77,13 +77,7 @@ export interface Settled {
   readonly result: SettleResult;
 }
 
-/** @param verifyMs after how long a relation is read once more that a late request may have changed. */
-export function settle(
-  known: KnownRecord,
-  by: string,
-  how: SettleInput,
-  at: Now & { readonly verifyMs: number },
-): Settled {
+export function settle(known: KnownRecord, by: string, how: SettleInput, at: Now): Settled {
   const { staged } = known;
   if (staged?.taken === undefined || staged.taken.by !== by)
     return { record: known, result: "lost" };
@@ -126,18 +120,14 @@ function afterProof(
   row: LedgerRow | undefined,
   how: SettleInput,
   late: boolean,
-  at: Now & { readonly verifyMs: number },
+  at: Now,
 ): Staged | undefined {
   const heldUntil = how.holdMs === undefined || how.holdMs === 0 ? undefined : at.now + how.holdMs;
   const isChecked = late || how.spotCheck === true;
   const isProven =
     isChecked && typeof how.row === "object" && !how.row.uncertain && row !== undefined;
   if (!isProven) {
-    return leftOf(
-      { ...staged, late: late || undefined, taken: undefined, heldUntil },
-      at,
-      at.verifyMs,
-    );
+    return leftOf({ ...staged, late: late || undefined, taken: undefined, heldUntil }, at);
   }
   return {
     ...staged,

@@ -33,7 +33,7 @@ export type TestStores = ReturnType<typeof storesOf>;
 export function storesOf(redis: Redis, options: Options = {}) {
   const { keys = keysOf(uniquePrefix()), historyDays = 30, hourMs, verifyMs = 300_000 } = options;
   const sealing = options.sealing ?? new Sealing([STATE_KEY]);
-  const records = new RecordStore(redis, keys);
+  const records = new RecordStore(redis, keys, sealing, { verifyMs });
   const history = new History(redis, keys, historyDays);
   const age = new StateAge(redis, keys);
   return {
@@ -42,19 +42,18 @@ export function storesOf(redis: Redis, options: Options = {}) {
     records,
     history,
     age,
-    staged: new StagedStates(redis, keys, sealing, records, {
+    staged: new StagedStates(records, {
       age,
       history,
-      verifyMs,
       ...(hourMs !== undefined && { hourMs }),
     }),
     ledger: new Ledger(redis, keys),
     line: new Line(redis, keys),
-    deadLetters: new DeadLetters(redis, keys, sealing, records),
-    held: new HeldTerminations(redis, keys, sealing, records, verifyMs),
-    bulkChanges: new BulkChanges(redis, keys, records, { history, verifyMs }),
-    verifications: new Verifications(redis, keys, records),
-    settledLately: new SettledLately(records, verifyMs),
+    deadLetters: new DeadLetters(records),
+    held: new HeldTerminations(records),
+    bulkChanges: new BulkChanges(records, history),
+    verifications: new Verifications(records),
+    settledLately: new SettledLately(records),
   };
 }
 

@@ -34,7 +34,7 @@ test("keeps the newest event, sealed, of a record that lacks a value, and counts
   // A rotation of STATE_KEY seals it anew, and forget erases it.
   const newer = Buffer.alloc(32, 8);
   const rotated = storesOf(redis, { keys, sealing: new Sealing([newer, STATE_KEY]) });
-  await new Resealing(redis, keys, rotated.sealing, rotated.records).pass([], async () => {});
+  await new Resealing(rotated.records).pass([], async () => {});
   const onlyNew = storesOf(redis, { keys, sealing: new Sealing([newer]) });
   expect(await onlyNew.staged.leftOut.find("1")).toMatchObject({ event });
   const rest = { ...onlyNew, redis };

@@ -164,15 +164,13 @@ const everything = async (): Promise<string> =>
   [...(await textOfKeys(redis, prefix)).values()].join("\n");
 
 function resealingWith(those: readonly Buffer[]): Resealing {
-  const sealing = new Sealing([...those]);
-  return new Resealing(redis, keys, sealing, storesOf(sealing).records);
+  return new Resealing(storesOf(new Sealing([...those])).records);
 }
 
 async function reseal(sealing: Sealing) {
   const inbox = new Inbox(redis, prefix, sealing);
   const jobs = [{ queue: inbox.queue, about: SEALED_FOR, sealedIn }];
-  const pass = () =>
-    new Resealing(redis, keys, sealing, storesOf(sealing).records).pass(jobs, async () => {});
+  const pass = () => new Resealing(storesOf(sealing).records).pass(jobs, async () => {});
   try {
     return { first: await pass(), second: await pass() };
   } finally {

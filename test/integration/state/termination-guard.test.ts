@@ -276,7 +276,7 @@ describe("a held termination", () => {
     expect(await stored()).not.toContain("contact/1");
     const newKey = Buffer.alloc(32, 8);
     const both = storesOf(redis, { keys, sealing: new Sealing([newKey, STATE_KEY]) });
-    await new Resealing(redis, keys, both.sealing, both.records).pass([], async () => {});
+    await new Resealing(both.records).pass([], async () => {});
     const after = storesOf(redis, { keys, sealing: new Sealing([newKey]) });
     expect(await after.held.find("1")).toMatchObject({ event: `{"subject":"contact/1"}` });
     expect(await stored()).not.toContain("contact/1");

@@ -135,8 +135,7 @@ test("after a rotation of STATE_KEY, what waits is sealed with the new key alone
   await tell("e:x", { about: await told.seal("e:x", about) });
   const next = Buffer.alloc(32, 8);
   const both = new Sealing([next, Buffer.alloc(32, 7)]);
-  const records = new RecordStore(redis, keys);
-  await new Resealing(redis, keys, both, records).pass([], async () => {});
+  await new Resealing(new RecordStore(redis, keys, both)).pass([], async () => {});
   const later = new ToldOutcomes(redis, keys, new Sealing([next]), { hourMs: 1000, isOn: true });
   const opened = await later.open(await nextOf(later));
   expect(opened.map(({ owner }) => owner)).toEqual(["u-12", "u-12"]);

@@ -8,17 +8,15 @@ export const T = 1_000_000;
 export const HOLD_MS = 60_000;
 export const VERIFY_MS = 300_000;
 
-export type At = Now & { readonly verifyMs: number };
-
 /** @param ms after T */
-export const at = (ms: number, warm = false): At => {
+export const at = (ms: number, warm = false): Now => {
   const now = T + ms;
   return { now, nowUs: now * 1000, warm, verifyMs: VERIFY_MS };
 };
 
 export const NOTHING: KnownRecord = { row: undefined, staged: undefined, letter: undefined };
 
-export type Step = (known: KnownRecord, now: At) => KnownRecord;
+export type Step = (known: KnownRecord, now: Now) => KnownRecord;
 
 /** The record after these steps, one each second, the first at T. */
 export function after(steps: readonly Step[], known: KnownRecord = NOTHING): KnownRecord {
