@@ -11,14 +11,14 @@ export const scanHash = (redis: Redis, key: string, count: number): AsyncGenerat
 export const scanSorted = (redis: Redis, key: string, count: number): AsyncGenerator<Pairs> =>
   pages((cursor) => redis.zscan(key, cursor, "COUNT", count));
 
-/** Names of all keys that begin so, some at a time. */
+/** Names of all keys that begin so, some at a time; none where Redis has looked at others. */
 export async function* scanKeys(redis: Redis, start: string): AsyncGenerator<string[]> {
   const match = `${start.replaceAll(/[[\]*?\\]/g, "\\$&")}*`;
   let cursor = "0";
   do {
     const [next, found] = await redis.scan(cursor, "MATCH", match, "COUNT", 1000);
     cursor = next;
-    if (found.length > 0) yield found;
+    yield found;
   } while (cursor !== "0");
 }
 
