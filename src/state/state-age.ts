@@ -83,8 +83,16 @@ export class StateAge extends Store {
 // What this process has settled lately, for the case that Redis goes back to an older state: a state
 // that waits there may be older than what the service has by now, and must not replace it.
 
-/** A replica lacks seconds, at most minutes: to send this many records takes ten hours. */
-const MAX_RECORDS = 10_000;
+/** Most that a process remembers. A replica lacks seconds, at most minutes: to send so many takes ten hours. */
+const MOST_REMEMBERED = 10_000;
+
+/** @param sent crmCode → what was sent of it, oldest first */
+export function remember<Sent>(sent: Map<string, Sent>, crmCode: string, last: Sent): void {
+  sent.delete(crmCode);
+  sent.set(crmCode, last);
+  const [oldest = ""] = sent.keys();
+  if (sent.size > MOST_REMEMBERED) sent.delete(oldest);
+}
 
 /** Records restored in one round trip. */
 const CHUNK = 500;
@@ -94,10 +102,7 @@ export class SettledLately extends OfRecords {
   readonly #settled = new Map<string, Orders>();
 
   note({ crmCode, orders }: Pick<TakenState, "crmCode" | "orders">): void {
-    this.#settled.delete(crmCode);
-    this.#settled.set(crmCode, orders);
-    const [oldest] = this.#settled.keys();
-    if (this.#settled.size > MAX_RECORDS && oldest !== undefined) this.#settled.delete(oldest);
+    remember(this.#settled, crmCode, orders);
   }
 
   /** crmCodes of those that were settled last, the newest first. */

@@ -7,10 +7,8 @@ import type { Redis } from "ioredis";
 import type { Reading } from "../ops/redis-reading.ts";
 import type { TakenState } from "../sync/record.ts";
 import type { Keys } from "./keys.ts";
+import { remember } from "./state-age.ts";
 import { luaReading, Store } from "./store.ts";
-
-/** The most that a process remembers of what it has sent, for a Redis that goes back. */
-const MAX_REMEMBERED = 10_000;
 
 export interface GuardOptions {
   /** Infinity: everything is admitted, and nothing is counted. */
@@ -25,7 +23,7 @@ export class TerminationGuard extends Store {
   readonly #windowMs: number;
   readonly #now: () => number;
   readonly #admit = this.script<number>("admit-termination");
-  /** crmCode → when this process has sent its termination, ms; oldest first. */
+  /** crmCode → when this process has sent its termination, ms; oldest first: for a Redis that goes back. */
   readonly #sent = new Map<string, number>();
 
   constructor(redis: Redis, keys: Keys, { limit, windowMs, now = Date.now }: GuardOptions) {
@@ -47,7 +45,7 @@ export class TerminationGuard extends Store {
     const counts = when === "now" ? "1" : "";
     const args = [crmCode, this.limit, this.#windowMs, counts];
     const admitted = await this.#admit([this.keys.terminations], args);
-    if (admitted === 1 && when === "now") this.#remember(crmCode);
+    if (admitted === 1 && when === "now") remember(this.#sent, crmCode, this.#now());
     return admitted === 1;
   }
 
@@ -62,12 +60,5 @@ export class TerminationGuard extends Store {
   /** How many count now. */
   counted(): Reading<number> {
     return luaReading("count-terminations", [this.keys.terminations], [this.#windowMs], Number);
-  }
-
-  #remember(crmCode: string): void {
-    this.#sent.delete(crmCode);
-    this.#sent.set(crmCode, this.#now());
-    const [oldest] = this.#sent.keys();
-    if (this.#sent.size > MAX_REMEMBERED && oldest !== undefined) this.#sent.delete(oldest);
   }
 }
