@@ -7,6 +7,7 @@ import { ownData, JOB_STATES, readJobsOf } from "../event/job-data.ts";
 import { jsonReading, type Reading } from "../ops/redis-reading.ts";
 import { LANES } from "../event/lane.ts";
 import { OfRecords } from "./record-store.ts";
+import { objectIn } from "./store.ts";
 import { scanHash, scanSorted } from "./scan.ts";
 import { DamagedValue, UnknownKey } from "./sealing.ts";
 import { textsOf, withTexts } from "./staged-values.ts";
@@ -149,21 +150,12 @@ export class Resealing extends OfRecords {
     if (sealed !== undefined) await job.updateData({ sealed }).catch(() => {});
   }
 
-  #sealAgain(text: string, about: string): Promise<string | undefined> {
-    return this.#again(this.sealing.isCurrent(text), async () =>
-      this.sealing.seal(await this.sealing.open(text, about), about),
-    );
-  }
-
   /** @returns undefined when it is sealed with the present key, or cannot be opened. */
-  async #again<Value>(
-    isCurrent: boolean,
-    seal: () => Value | Promise<Value>,
-  ): Promise<Value | undefined> {
-    if (isCurrent) return undefined;
+  async #sealAgain(text: string, about: string): Promise<string | undefined> {
+    if (this.sealing.isCurrent(text)) return undefined;
     this.#found += 1;
     try {
-      return await seal();
+      return await this.sealing.seal(await this.sealing.open(text, about), about);
     } catch (error) {
       // What somebody has damaged no key can open: it does not keep the old one from being removed.
       if (error instanceof DamagedValue) this.#found -= 1;
@@ -190,14 +182,5 @@ export class Resealing extends OfRecords {
         yield await readJobsOf(queue, unread);
       }
     }
-  }
-}
-
-/** Undefined for what somebody has damaged. */
-function objectIn(value: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    return JSON.parse(value) as Readonly<Record<string, unknown>>;
-  } catch {
-    return undefined;
   }
 }

@@ -62,6 +62,18 @@ export async function readAll(
   });
 }
 
+/** The JSON object in a value; undefined for what somebody has damaged. */
+export function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null
+      ? (value as Readonly<Record<string, unknown>>)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 export abstract class Store {
   readonly redis: Redis;
   readonly keys: Keys;

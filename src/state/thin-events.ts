@@ -11,7 +11,7 @@ import type { Lane } from "../event/lane.ts";
 import { digestOf, type Keys } from "./keys.ts";
 import { scanHash, scanKeys } from "./scan.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
-import { luaReading, Store } from "./store.ts";
+import { luaReading, objectIn, Store } from "./store.ts";
 
 export const FETCH_QUEUE = "fetch";
 
@@ -265,24 +265,13 @@ export const thinPointerOf = (data: string): ThinPointer | undefined =>
   asThinPointer(objectIn(data));
 
 function asThinPointer(data: unknown): ThinPointer | undefined {
-  const { crm, subject } = (data ?? {}) as Fields;
+  const { crm, subject } = (data ?? {}) as Partial<Record<keyof ThinPointer, unknown>>;
   const isPointer = typeof crm === "string" && typeof subject === "string";
   return isPointer ? (data as ThinPointer) : undefined;
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-
-function objectIn(text: string): Fields | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Fields) : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 /** Whether it has what the worker reads of an event, which was checked when it was accepted. */
-const isEvent = (event: Fields = {}): boolean =>
+const isEvent = (event: Readonly<Record<string, unknown>> = {}): boolean =>
   ["id", "source", "type", "subject"].every((name) => typeof event[name] === "string");
 
 /** An event that fetches the record of a job. */
