@@ -37,9 +37,8 @@ const DAMAGED_EVENT =
   "This change could not be opened when the state was migrated: somebody has changed it in Redis. Drop it, and send the record again.";
 
 /** What an older release has left under `quota:hour` and `quota:burst`: keys of Bottleneck. */
-const LEASE_LOG =
-  "settings job_expirations job_weights job_clients client_running client_num_queued";
-const LEASE_CLIENTS = "client_last_registered client_last_seen";
+const LEASES = `settings job_expirations job_weights job_clients client_running client_num_queued
+  client_last_registered client_last_seen`;
 
 /** What this release does not know. */
 const GONE = `verify:proofs versions swept retried:details ledger:forgotten outage:here outage:records
@@ -351,11 +350,10 @@ class ToRecords {
           `${lease}:${n}`,
         ]),
       );
-      const gone = `${LEASE_LOG} ${LEASE_CLIENTS}`.split(" ");
       await this.#commit(
         [["HGET", `${old}_settings`, "maxConcurrent", limit ?? ""]],
         [
-          ...gone.map((name): Call => ["DEL", `${old}_${name}`]),
+          ...LEASES.split(/\s+/).map((name): Call => ["DEL", `${old}_${name}`]),
           ...slots,
           ...(window === "hour"
             ? [["HINCRBY", `${quota}:log`, "taken", slots.length] as const]

@@ -8,6 +8,7 @@ import type { Variant } from "../service-spec/business-relation.ts";
 import { rowWithoutProof, type LedgerRow, type Orders } from "../sync/ledger-row.ts";
 import type { Doubt, LetterMark, RunCount, Staged } from "../sync/record.ts";
 import type { WantedStatus } from "../sync/mapped.ts";
+import { objectIn } from "./store.ts";
 import { DamagedValue, isBytes, keyIdOf, keyIdOfBytes, type Sealing } from "./sealing.ts";
 
 /** What payloads and events have in common: dictionary 1 of their compression. */
@@ -216,22 +217,23 @@ function numberIn(text: string | undefined): number | undefined {
 }
 
 function failureIn(text: string | null): Staged["failure"] {
-  const { reason, since } = (parsed(text ?? "") ?? {}) as Partial<NonNullable<Staged["failure"]>>;
+  const { reason, since } = (objectIn(text ?? "") ?? {}) as Partial<NonNullable<Staged["failure"]>>;
   return reason === undefined || since === undefined ? undefined : { reason, since };
 }
 
 /** What an old state said of its fields and its events. "": none. */
-interface OldChange extends Texts {
+interface OldChange {
   readonly order: string;
-  /** Of the event that brought the fields, and of `event`. */
-  readonly fieldsOrder: string;
-  readonly eventOrder: string;
-  readonly is: WantedStatus;
-  readonly variant: Variant | undefined;
+  /** Of the event that brought the fields, and of `event`; absent: `order`. */
+  readonly fieldsOrder?: string;
+  readonly eventOrder?: string;
+  readonly payload?: string;
+  readonly event: string;
+  readonly variant?: Variant | undefined;
   /** The newest event, where `event` is that of the fields. */
-  readonly newestEvent: string;
+  readonly newestEvent?: string;
   /** What was read of the service. */
-  readonly found: string;
+  readonly found?: string;
 }
 
 async function registersIn(fields: OldFields, order: string, { crmCode, sealing }: At) {
@@ -247,13 +249,13 @@ async function registersIn(fields: OldFields, order: string, { crmCode, sealing 
       order,
       fieldsOrder: wholeOrder(text("of") ?? order),
       eventOrder: wholeOrder(text("oe") ?? order),
-      is: (text("st") ?? "mapped") as WantedStatus,
       variant: variantIn(text("k")),
       payload: isFound ? "" : first.payload,
       found: isFound ? first.payload : "",
       event: first.event === "" ? second.event : first.event,
       newestEvent: first.event === "" ? "" : second.event,
     },
+    (text("st") ?? "mapped") as WantedStatus,
     crmCode,
     sealing,
   );
@@ -261,17 +263,19 @@ async function registersIn(fields: OldFields, order: string, { crmCode, sealing 
 
 async function registersOf(
   change: OldChange,
+  is: WantedStatus,
   crmCode: string,
   sealing: Sealing,
 ): Promise<Pick<Staged, "fields" | "found" | "status">> {
-  const { event, eventOrder, fieldsOrder, is, order, payload, variant } = change;
+  const { event, newestEvent = "", order, payload = "", variant } = change;
+  const { eventOrder = order, fieldsOrder = order } = change;
   const seal = (text: string) => sealing.seal(text, crmCode);
   const hasFields = payload !== "" && fieldsOrder !== "";
   const isOther = order !== fieldsOrder;
-  const found = hasFields ? change.found : change.found || payload;
+  const found = change.found || (hasFields ? "" : payload);
   // Without an order of its own, the event of the fields is not the newest one.
-  const newest = change.newestEvent || (isOther && eventOrder === order ? event : "");
-  const status = hasFields ? newest : change.newestEvent || event;
+  const newest = newestEvent || (isOther && eventOrder === order ? event : "");
+  const status = hasFields ? newest : newestEvent || event;
   return {
     fields: hasFields
       ? {
@@ -300,15 +304,7 @@ interface OldProof {
   readonly wanted: string;
 }
 
-interface OldWanted {
-  readonly order: string;
-  readonly fieldsOrder?: string;
-  readonly eventOrder?: string;
-  readonly payload?: string;
-  readonly variant?: Variant;
-  readonly status: WantedStatus;
-  readonly event: string;
-}
+type OldWanted = OldChange & { readonly status: WantedStatus };
 
 /** What was proven, and is verified once; undefined when it cannot be read: then only the mark counts. */
 async function provenOf(
@@ -317,28 +313,15 @@ async function provenOf(
   text: string,
 ): Promise<Staged | undefined> {
   const { crmCode, now, nowUs, sealing } = at;
-  const stored = parsed(text) as OldProof | undefined;
+  const stored = objectIn(text) as OldProof | undefined;
   const wanted = await sealing.open(stored?.wanted ?? "", crmCode).then(
-    (open) => parsed(open) as OldWanted | undefined,
+    (open) => objectIn(open) as OldWanted | undefined,
     (error: unknown) => {
       if (error instanceof DamagedValue) return undefined;
       throw error;
     },
   );
   if (stored === undefined || wanted === undefined) return undefined;
-  const { event, order, payload = "", status: is, variant } = wanted;
-  const { eventOrder = order, fieldsOrder = order } = wanted;
-  const change = {
-    order,
-    fieldsOrder,
-    eventOrder,
-    is,
-    variant,
-    payload,
-    event,
-    newestEvent: "",
-    found: "",
-  };
   const [exists, fingerprint] = stored.proof.split("|");
   return {
     version: nowUs,
@@ -348,7 +331,7 @@ async function provenOf(
     since: stored.at,
     time: stored.at,
     firstTime: stored.at,
-    ...(await registersOf(change, crmCode, sealing)),
+    ...(await registersOf(wanted, wanted.status, crmCode, sealing)),
     late: true,
     proof: {
       exists: exists === "-1" ? undefined : exists === "1",
@@ -360,7 +343,7 @@ async function provenOf(
 
 /** The part of an old proof that is sealed. */
 export const sealedInProof = (text: string): string =>
-  (parsed(text) as OldProof | undefined)?.wanted ?? "";
+  (objectIn(text) as OldProof | undefined)?.wanted ?? "";
 
 interface OldRow {
   readonly e?: 1 | 0 | -1;
@@ -376,7 +359,7 @@ interface OldRow {
 
 /** A row of the ledger, or what was left of an erased one; undefined: it is in the new form. */
 export function rowOfOld(text: string): LedgerRow | "damaged" | undefined {
-  const row: (OldRow & { readonly epoch?: number }) | undefined = parsed(text);
+  const row: (OldRow & { readonly epoch?: number }) | undefined = objectIn(text);
   if (row === undefined) return "damaged";
   if (row.epoch !== undefined) return undefined;
   return {
@@ -419,8 +402,8 @@ interface OldLetter {
 export function letterOfOld(
   text: string,
 ): { readonly value: string; readonly mark: LetterMark } | undefined {
-  const letter = parsed(text) as OldLetter | undefined;
-  const about = parsed(letter?.details ?? "") as Pick<LetterMark, "reason"> | undefined;
+  const letter = objectIn(text) as OldLetter | undefined;
+  const about = objectIn(letter?.details ?? "") as Pick<LetterMark, "reason"> | undefined;
   if (letter === undefined || about === undefined) return undefined;
   const { details, eo, event, first, of: fields, order, st = "mapped", times } = letter;
   return {
@@ -434,14 +417,4 @@ export function markOfDamaged(fields: OldFields): LetterMark {
   const order = wholeOrder(fields.get("o")?.toString() ?? "");
   const is = (fields.get("st")?.toString() ?? "mapped") as WantedStatus;
   return { order, is, event: order, fields: "", reason: "defect" };
-}
-
-/** Undefined for what somebody has damaged. */
-function parsed(text: string): object | undefined {
-  try {
-    const value = JSON.parse(text) as unknown;
-    return typeof value === "object" && value !== null ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
