@@ -142,17 +142,7 @@ export class StagedStates extends OfRecords {
       const { result } = outcome;
       // A record that stays erased gets no history.
       const isNoted = result !== "duplicate" && (result !== "superseded" || read.erasedText === "");
-      const step =
-        isNoted && noted
-          ? ({
-              kind: "event",
-              ...outcome,
-              ...reused,
-              result,
-              problems: undefined,
-              ...noted,
-            } as const)
-          : undefined;
+      const step = { kind: "event", ...outcome, ...reused, problems: undefined } as const;
       return {
         record,
         outcome: { ...outcome, ...reused },
@@ -162,16 +152,18 @@ export class StagedStates extends OfRecords {
             ? []
             : [["SET", seen, [...known, content].join(" "), "EX", SEEN_S] as const]),
           ...(isStaged && lane === "live" ? order.calls : []),
-          ...(outcome.result === "superseded"
-            ? []
-            : this.#letterOfEvent(ofEvent, eventMark, read.now)),
           ...(isStaged ? [["INCR", keys.stagedCount] as const] : []),
           ...(result === "superseded"
             ? []
-            : this.leftOut.callsOf({ ...state, ...texts }, leftOut, read.now, leftOutCount)),
+            : [
+                ...this.#letterOfEvent(ofEvent, eventMark, read.now),
+                ...this.leftOut.callsOf({ ...state, ...texts }, leftOut, read.now, leftOutCount),
+                ...this.#subjectCalls(state, read, led, ownRow),
+              ]),
           ...this.#keepsCalls(state),
-          ...(result === "superseded" ? [] : this.#subjectCalls(state, read, led, ownRow)),
-          ...(step === undefined ? [] : this.#history.callsOf({ crmCode }, step)),
+          ...(isNoted && noted
+            ? this.#history.callsOf({ crmCode }, { ...step, result, ...noted })
+            : []),
           ...this.#wakeCalls(record),
         ],
       };
@@ -401,17 +393,15 @@ export class StagedStates extends OfRecords {
       keptValues: await seal(how.kept),
       sent: taken,
     };
-    return this.#giveBack(crmCode, token, input, { step, known: this.#taken.get(taken) });
+    return this.#giveBack(crmCode, token, input, step, this.#taken.get(taken));
   }
 
   async #giveBack(
     crmCode: string,
     token: string,
     how: SettleInput,
-    {
-      known,
-      step,
-    }: { readonly known?: WrittenRecord | undefined; readonly step?: RunStep | undefined } = {},
+    step?: RunStep,
+    known?: WrittenRecord,
   ): Promise<SettleResult> {
     const { outcome } = await this.records.changeKnown<SettleResult>(
       crmCode,
