@@ -71,11 +71,6 @@ export class Outage extends Store {
     this.#now = now;
   }
 
-  /** Whether it was open when this process looked last. */
-  get isOpen(): boolean {
-    return this.#seen?.open !== undefined;
-  }
-
   /** @param isFirst whether it is the first failure of that record's change. */
   async failed(reason: string, isFirst: boolean): Promise<Change | undefined> {
     if (NO_FAILURE.has(reason)) return this.notTried();
