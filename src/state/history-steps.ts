@@ -81,7 +81,7 @@ export function lineOf(step: NewStep): StepLine {
           `${how}${request?.status ?? ""}`,
           outcome,
           problems === undefined ? reason : "",
-          ...(problems === undefined ? ["", "", ""] : problemParts(problems)),
+          ...problemParts(problems),
           change && [lettersOf(change.changed), lettersOf(change.emptied)].join("-"),
         ]),
       };
@@ -114,7 +114,7 @@ function eventTail(
     time === undefined || Number.isNaN(time) ? "" : time.toString(36),
     warnings.slice(0, NAMES_MAX).join(","),
     ignored,
-    ...(problems === undefined ? ["", "", ""] : problemParts(problems)),
+    ...problemParts(problems),
     whens,
   ];
   return join(parts);
@@ -122,7 +122,7 @@ function eventTail(
 
 const problemParts = (problems: NotedProblems | undefined): string[] =>
   problems === undefined
-    ? []
+    ? ["", "", ""]
     : [
         problems.reason,
         problems.fields.slice(0, NAMES_MAX).join(","),

@@ -130,8 +130,10 @@ export class Ledger extends Store {
         row.fingerprint !== seen.fingerprint ||
         row.terminated !== seen.terminated ||
         row.variant !== seen.variant;
+      // What was settled without some of its fields no longer says anything.
+      const { partial: _, ...before } = row;
       return mayHeal && differs
-        ? { ...withoutPartial(row), ...seen, orders: row.orders, uncertain: true }
+        ? { ...before, ...seen, orders: row.orders, uncertain: true }
         : undefined;
     });
     return healed ?? 0;
@@ -337,10 +339,4 @@ export class Ledger extends Store {
   #pages(): AsyncGenerator<[crmCode: string, row: string][]> {
     return scanHash(this.redis, this.keys.ledger, PAGE);
   }
-}
-
-/** The service has something else now: what was settled without some of its fields no longer says anything. */
-function withoutPartial(row: LedgerRow): LedgerRow {
-  const { partial: _, ...others } = row;
-  return others;
 }

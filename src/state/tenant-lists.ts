@@ -25,8 +25,6 @@ const YOUNG_HOURS = 1 / 60;
 /** How long an event that the lists refuse waits for them to be fetched again, ms. */
 const WAIT_MS = 30_000;
 
-export type { Losses };
-
 /** For how long missed values are added up, ms. */
 const MISSED_MS = 30 * 24 * 3_600_000;
 
@@ -36,12 +34,6 @@ export interface MissedValues {
   readonly at: number;
   /** Field → how many records. */
   readonly records: Readonly<Record<string, number>>;
-}
-
-/** When the lists were fetched, and when they were last fetched because they were doubted. */
-interface StoredTimes {
-  readonly at: number | undefined;
-  readonly asked: number | undefined;
 }
 
 /**
@@ -121,8 +113,9 @@ export class StoredTenantLists extends Store {
     return stored.doubted !== undefined && now >= this.#mayAskFrom(stored);
   }
 
-  /** From when on doubted lists may be fetched. */
-  #mayAskFrom({ at = 0, asked = Number.NEGATIVE_INFINITY }: Partial<StoredTimes>): number {
+  /** From when on doubted lists may be fetched. @param times when they were fetched, and when because of a doubt */
+  #mayAskFrom(times: Record<"at" | "asked", number | undefined>): number {
+    const { at = 0, asked = Number.NEGATIVE_INFINITY } = times;
     return Math.max(at + this.#hourMs * YOUNG_HOURS, asked + this.#hourMs / DOUBTS_PER_HOUR);
   }
 
