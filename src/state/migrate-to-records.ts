@@ -8,9 +8,9 @@ import { deadLetterId } from "../sync/dead-letter.ts";
 import { LANES } from "../event/lane.ts";
 import { rowWithoutProof } from "../sync/ledger-row.ts";
 import type { Staged } from "../sync/record.ts";
-import { readAll, type Call, type Check } from "./store.ts";
+import { readAll, type Call } from "./store.ts";
 import type { Keys } from "./keys.ts";
-import { readRow, storeRow, RecordStore } from "./record-store.ts";
+import { OfRecords, readRow, RecordStore, storeRow } from "./record-store.ts";
 import {
   keyIdOfOld,
   letterOfOld,
@@ -83,41 +83,29 @@ export async function whyNotToRecords(
 
 /** @returns how many values somebody had damaged. @throws UnknownKey */
 export const migrateToRecords = (redis: Redis, keys: Keys, sealing: Sealing): Promise<number> =>
-  new ToRecords(redis, keys, sealing).run();
+  new ToRecords(new RecordStore(redis, keys, sealing)).run();
 
-class ToRecords {
-  readonly #redis: Redis;
-  readonly #keys: Keys;
-  readonly #sealing: Sealing;
-  readonly #store: RecordStore;
-  readonly #prefix: string;
+class ToRecords extends OfRecords {
+  readonly #prefix = prefixOf(this.keys);
   /** The clock of the older release, less Redis' own, ms. */
   #ahead = 0;
   #epoch = 0;
   #damaged = 0;
 
-  constructor(redis: Redis, keys: Keys, sealing: Sealing) {
-    this.#redis = redis;
-    this.#keys = keys;
-    this.#sealing = sealing;
-    this.#store = new RecordStore(redis, keys, sealing);
-    this.#prefix = prefixOf(keys);
-  }
-
   async run(): Promise<number> {
-    const keys = this.#keys;
+    const keys = this.keys;
     const tag = /^\{.*?\}/.exec(this.#prefix)?.[0] ?? "";
-    this.#ahead = Number((await this.#redis.hget(`${tag}:clock`, "offset")) ?? 0);
-    this.#epoch = Number((await this.#redis.hget(keys.warmUp, "epoch")) ?? 0);
+    this.#ahead = Number((await this.redis.hget(`${tag}:clock`, "offset")) ?? 0);
+    this.#epoch = Number((await this.redis.hget(keys.warmUp, "epoch")) ?? 0);
     await this.#quota();
     while (!(await this.#rows()));
     await this.#forgottenRows();
     await this.#letters();
-    for await (const page of names(this.#redis, keys)) await this.#named(page);
+    for await (const page of names(this.redis, keys)) await this.#named(page);
     // Records without a hash.
     const { heldTerminations, verify } = keys;
     for (const key of [...LANES.map((lane) => keys.unsynced(lane)), heldTerminations, verify]) {
-      for await (const page of scanSorted(this.#redis, key, PAGE)) {
+      for await (const page of scanSorted(this.redis, key, PAGE)) {
         await Promise.all(page.map(([crmCode]) => this.#record(crmCode)));
       }
     }
@@ -125,12 +113,8 @@ class ToRecords {
     return this.#damaged;
   }
 
-  #commit(checks: readonly Check[], calls: readonly Call[]): Promise<boolean> {
-    return this.#store.commit(checks, calls);
-  }
-
   async #named(page: readonly string[]): Promise<void> {
-    const [ofStaged, ofErased] = [this.#keys.staged(""), `${this.#prefix}:erased:`];
+    const [ofStaged, ofErased] = [this.keys.staged(""), `${this.#prefix}:erased:`];
     for (const name of page) {
       if (name.startsWith(ofErased)) await this.#erased(name);
     }
@@ -140,18 +124,18 @@ class ToRecords {
       await Promise.all(some.map((name) => this.#record(name.slice(ofStaged.length))));
     }
     const jobs = page.filter((name) => name.startsWith(`${this.#prefix}:sync:`));
-    if (jobs.length > 0) await this.#redis.del(...jobs);
+    if (jobs.length > 0) await this.redis.del(...jobs);
   }
 
   async #record(crmCode: string): Promise<void> {
-    const keys = this.#keys;
+    const keys = this.keys;
     const key = keys.staged(crmCode);
     const story = keys.history("crmCode", crmCode);
     const sets = [...LANES.map((lane) => keys.unsynced(lane)), keys.heldTerminations, keys.verify];
     const proofs = `${this.#prefix}:verify:proofs`;
     const [found, [time, live, bulk, held, verifyAt, failed, proof, steps]] = await Promise.all([
-      this.#redis.hgetallBuffer(key),
-      readAll(this.#redis, [
+      this.redis.hgetallBuffer(key),
+      readAll(this.redis, [
         ["TIME"],
         ...sets.map((set) => ["ZSCORE", set, crmCode] as const),
         ["HGET", `${this.#prefix}:retried:details`, crmCode],
@@ -163,7 +147,7 @@ class ToRecords {
     const fields = wholeFields(found);
     const nowUs = Number(time[0]) * 1_000_000 + Number(time[1]);
     const now = Math.floor(nowUs / 1000);
-    const at = { crmCode, sealing: this.#sealing, now, nowUs, ahead: this.#ahead };
+    const at = { crmCode, sealing: this.sealing, now, nowUs, ahead: this.#ahead };
     const places = {
       since: this.#timeOf(live ?? bulk),
       heldAt: this.#timeOf(held),
@@ -185,13 +169,10 @@ class ToRecords {
     if (places.since !== undefined && staged === undefined && letter.length === 0) {
       // Its state is gone from Redis: the worker that takes it from the line counts it as lost.
       const lane = live === null ? "bulk" : "live";
-      return void (await this.#commit(
-        [],
-        [["ZADD", keys.line(lane), "NX", places.since, crmCode]],
-      ));
+      return void (await this.commit([], [["ZADD", keys.line(lane), "NX", places.since, crmCode]]));
     }
     const first = fields.get("hi")?.toString();
-    await this.#commit(
+    await this.commit(
       [
         ["HGET", key, "version", ""],
         ["HGET", key, "v", fields.get("v")?.toString() ?? ""],
@@ -205,7 +186,7 @@ class ToRecords {
         ...(staged === undefined
           ? []
           : [["HSET", key, "version", nowUs, "state", JSON.stringify(staged)] as const]),
-        ...this.#store.placeCalls(crmCode, undefined, staged),
+        ...this.records.placeCalls(crmCode, undefined, staged),
         ...letter,
         ...(first === undefined
           ? []
@@ -220,9 +201,9 @@ class ToRecords {
 
   /** In place of a change that cannot be opened; the letter that the record has already stays. */
   async #letterOfDamaged(crmCode: string, fields: OldFields, now: number): Promise<Call[]> {
-    const { deadAges, deadLetters, deadMarks, deadReasons, deadTime } = this.#keys;
+    const { deadAges, deadLetters, deadMarks, deadReasons, deadTime } = this.keys;
     const id = deadLetterId(crmCode);
-    const [known, counted] = (await readAll(this.#redis, [
+    const [known, counted] = (await readAll(this.redis, [
       ["HGET", deadLetters, id],
       ["HGET", deadTime, "counted"],
     ])) as (string | null)[];
@@ -233,7 +214,7 @@ class ToRecords {
     const details = { id, reason: mark.reason, problems, crmCode, at: now };
     const value = {
       details: JSON.stringify(details),
-      event: await this.#sealing.seal(DAMAGED_EVENT, id),
+      event: await this.sealing.seal(DAMAGED_EVENT, id),
       first: now,
       times: 1,
     };
@@ -247,9 +228,9 @@ class ToRecords {
 
   /** @returns false when another process has changed some meanwhile. */
   async #rows(): Promise<boolean> {
-    const { ledger } = this.#keys;
+    const { ledger } = this.keys;
     let isDone = true;
-    for await (const page of scanHash(this.#redis, ledger, PAGE)) {
+    for await (const page of scanHash(this.redis, ledger, PAGE)) {
       const old = page.flatMap(([crmCode, text]) => {
         const row = rowOfOld(text);
         if (row === undefined) return [];
@@ -258,7 +239,7 @@ class ToRecords {
         return [{ crmCode, text, stored: storeRow(known, this.#epoch) }];
       });
       if (old.length === 0) continue;
-      const written = await this.#commit(
+      const written = await this.commit(
         old.map(({ crmCode, text }) => ["HGET", ledger, crmCode, text]),
         old.map(({ crmCode, stored }) => ["HSET", ledger, crmCode, stored]),
       );
@@ -269,16 +250,16 @@ class ToRecords {
 
   /** Of rows that were being forgotten, what was settled is taken over. */
   async #forgottenRows(): Promise<void> {
-    const { ledger } = this.#keys;
+    const { ledger } = this.keys;
     const forgotten = `${this.#prefix}:ledger:forgotten`;
-    for await (const page of scanHash(this.#redis, forgotten, PAGE)) {
+    for await (const page of scanHash(this.redis, forgotten, PAGE)) {
       for (const [crmCode, text] of page) {
         const old = rowOfOld(text);
-        const known = await this.#redis.hget(ledger, crmCode);
+        const known = await this.redis.hget(ledger, crmCode);
         const row = known === null ? rowWithoutProof(false) : readRow(known, this.#epoch);
         const provedAt = typeof old === "object" ? Math.max(old.provedAt, row.provedAt) : 0;
         const isNewer = typeof old === "object" && row.orders.status < old.orders.status;
-        await this.#commit(
+        await this.commit(
           [
             ["HGET", ledger, crmCode, known ?? ""],
             ["HGET", forgotten, crmCode, text],
@@ -302,25 +283,25 @@ class ToRecords {
   }
 
   async #erased(key: string): Promise<void> {
-    const text = (await this.#redis.get(key)) ?? "";
+    const text = (await this.redis.get(key)) ?? "";
     const row = rowOfOld(text);
     if (row === undefined) return;
     if (row === "damaged") this.#damaged += 1;
     const call: Call =
       row === "damaged" ? ["DEL", key] : ["SET", key, storeRow(row, this.#epoch), "KEEPTTL"];
-    await this.#commit([["GET", key, text]], [call]);
+    await this.commit([["GET", key, text]], [call]);
   }
 
   async #letters(): Promise<void> {
-    const { deadLetters, deadMarks } = this.#keys;
-    for await (const page of scanHash(this.#redis, deadLetters, PAGE)) {
-      const marks = await this.#redis.hmget(deadMarks, ...page.map(([id]) => id));
+    const { deadLetters, deadMarks } = this.keys;
+    for await (const page of scanHash(this.redis, deadLetters, PAGE)) {
+      const marks = await this.redis.hmget(deadMarks, ...page.map(([id]) => id));
       for (const [index, [id, text]] of page.entries()) {
         if (marks[index] !== null) continue;
         const letter = letterOfOld(text);
         if (letter === undefined) this.#damaged += 1;
         else {
-          await this.#commit(
+          await this.commit(
             [["HGET", deadMarks, id, ""]],
             [
               ["HSET", deadLetters, id, letter.value],
@@ -338,9 +319,9 @@ class ToRecords {
     for (const window of ["hour", "burst"]) {
       const old = `${quota}:${window}`;
       const [limit, ends, weights] = await Promise.all([
-        this.#redis.hget(`${old}_settings`, "maxConcurrent"),
-        this.#redis.zrange(`${old}_job_expirations`, "0", "-1", "WITHSCORES"),
-        this.#redis.hgetall(`${old}_job_weights`),
+        this.redis.hget(`${old}_settings`, "maxConcurrent"),
+        this.redis.zrange(`${old}_job_expirations`, "0", "-1", "WITHSCORES"),
+        this.redis.hgetall(`${old}_job_weights`),
       ]);
       const slots = pairsOf(ends).flatMap(([lease, end]) =>
         Array.from({ length: Number(weights[lease] ?? 1) }, (_, n): Call => [
@@ -350,7 +331,7 @@ class ToRecords {
           `${lease}:${n}`,
         ]),
       );
-      await this.#commit(
+      await this.commit(
         [["HGET", `${old}_settings`, "maxConcurrent", limit ?? ""]],
         [
           ...LEASES.split(/\s+/).map((name): Call => ["DEL", `${old}_${name}`]),
@@ -361,7 +342,7 @@ class ToRecords {
         ],
       );
     }
-    const pace = await this.#redis.hgetall(`${quota}:pace`);
+    const pace = await this.redis.hgetall(`${quota}:pace`);
     if (Object.keys(pace).length === 0) return;
     const time = (name: string) => Math.max(0, Number(pace[name] ?? 0) - this.#ahead);
     const state = {
@@ -371,7 +352,7 @@ class ToRecords {
       unanswered: time("unanswered"),
       failures: Number(pace["failures"] ?? 0),
     };
-    await this.#commit(
+    await this.commit(
       [["GET", `${quota}:pacing`, ""]],
       [
         ["DEL", `${quota}:pace`],
@@ -381,8 +362,8 @@ class ToRecords {
   }
 
   async #leftovers(): Promise<void> {
-    const { clock, outage, retried } = this.#keys;
-    await this.#commit(
+    const { clock, outage, retried } = this.keys;
+    await this.commit(
       [],
       [
         ...GONE.split(/\s+/).map((name): Call => ["DEL", `${this.#prefix}:${name}`]),
