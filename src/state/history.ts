@@ -19,18 +19,14 @@ const objectOf = ({ event: { subject } }: EventStep): string =>
 export type HistoryName = { readonly crmCode: string } | { readonly subject: string };
 
 export class History extends Store {
-  readonly #keptMs: number;
+  /** For how long a step is kept, ms; 0: no history is kept. */
+  readonly keptMs: number;
   #isLeftOut = false;
 
   /** @param days for how long it is kept; 0: not at all. */
   constructor(redis: Redis, keys: Keys, days: number) {
     super(redis, keys);
-    this.#keptMs = days * DAY_MS;
-  }
-
-  /** For how long a step is kept, ms; 0: no history is kept. */
-  get keptMs(): number {
-    return this.#keptMs;
+    this.keptMs = days * DAY_MS;
   }
 
   /** While Redis is nearly full, no steps are noted. */
@@ -42,11 +38,11 @@ export class History extends Store {
   callsOf(name: HistoryName, step: NewStep): Call[] {
     if (this.#isOff) return [];
     const { body, extra, kind, origin } = lineOf(step);
-    const calls: Call[] = [["NOTE", this.#keyOf(name), this.#keptMs, origin, kind, extra, body]];
+    const calls: Call[] = [["NOTE", this.#keyOf(name), this.keptMs, origin, kind, extra, body]];
     if (step.kind !== "event") return calls;
     calls.push(["SADD", this.keys.objects, objectOf(step)]);
     const codes = this.keys.historyCodes(step.event.subject);
-    if ("crmCode" in name) calls.push(["CODE", codes, this.#keptMs, name.crmCode, origin]);
+    if ("crmCode" in name) calls.push(["CODE", codes, this.keptMs, name.crmCode, origin]);
     return calls;
   }
 
@@ -93,19 +89,19 @@ export class History extends Store {
   /** Since when no step is missing, ms; undefined when no history is kept. */
   async since(now: number): Promise<number | undefined> {
     const text = await this.redis.get(this.keys.historySince);
-    if (text === null || this.#keptMs === 0) return undefined;
-    return Math.max(Number(text), now - this.#keptMs);
+    if (text === null || this.keptMs === 0) return undefined;
+    return Math.max(Number(text), now - this.keptMs);
   }
 
   /** Called again and again by a process that works: begins, continues or ends what `since` says. */
   async keepSince(now: number): Promise<void> {
     const key = this.keys.historySince;
-    if (this.#keptMs === 0) await this.redis.del(key);
+    if (this.keptMs === 0) await this.redis.del(key);
     else await this.write("SET", key, Math.floor(now), ...(this.#isLeftOut ? [] : ["NX"]));
   }
 
   get #isOff(): boolean {
-    return this.#keptMs === 0 || this.#isLeftOut;
+    return this.keptMs === 0 || this.#isLeftOut;
   }
 
   #keyOf(name: HistoryName): string {
