@@ -120,14 +120,11 @@ function eventTail(
   return join(parts);
 }
 
-const problemParts = (problems: NotedProblems | undefined): string[] =>
-  problems === undefined
-    ? ["", "", ""]
-    : [
-        problems.reason,
-        problems.fields.slice(0, NAMES_MAX).join(","),
-        oneLine(problems.rule ?? "", RULE_MAX),
-      ];
+const problemParts = (problems: NotedProblems | undefined): string[] => [
+  problems?.reason ?? "",
+  (problems?.fields ?? []).slice(0, NAMES_MAX).join(","),
+  oneLine(problems?.rule ?? "", RULE_MAX),
+];
 
 /** Without empty parts at the end. */
 const join = (parts: readonly (string | undefined)[]): string =>

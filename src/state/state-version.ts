@@ -174,7 +174,8 @@ export class StateVersion extends Store {
   }
 
   async #migrate(report: (step: MigrationReport) => void): Promise<void> {
-    const renewal = setInterval(() => void this.#renew(), LEASE_MS / 4);
+    const renew = () => this.redis.pexpire(this.keys.stateMigration, LEASE_MS).catch(() => {});
+    const renewal = setInterval(() => void renew(), LEASE_MS / 4);
     try {
       // Another process may have migrated before this one had the lock.
       const { version = FIRST_VERSION } = await this.#find();
@@ -196,10 +197,6 @@ export class StateVersion extends Store {
       clearInterval(renewal);
       await this.redis.del(this.keys.stateMigration);
     }
-  }
-
-  async #renew(): Promise<void> {
-    await this.redis.pexpire(this.keys.stateMigration, LEASE_MS).catch(() => {});
   }
 }
 
