@@ -131,8 +131,7 @@ export class AuditActs extends Store {
     for (;;) {
       const known = await this.redis.hget(auditHeads, chain);
       if (known !== null && (JSON.parse(known) as StoredHead).seq > head.seq) return;
-      const isRead = ["HGET", auditHeads, chain, known ?? ""] as const;
-      if (await this.commit([isRead], [["HSET", auditHeads, chain, JSON.stringify(head)]])) return;
+      if (await this.swap(auditHeads, chain, known, JSON.stringify(head))) return;
     }
   }
 

@@ -329,8 +329,7 @@ export class Ledger extends Store {
         const { exists, pace, provedAt, uncertain } = readRow(text, epoch);
         if (exists === true || uncertain || Math.max(provedAt, pace?.changedAt ?? 0) >= before)
           continue;
-        const isSame = ["HGET", this.keys.ledger, crmCode, text] as const;
-        if (await this.commit([isSame], [["HDEL", this.keys.ledger, crmCode]])) forgotten += 1;
+        if (await this.swap(this.keys.ledger, crmCode, text, undefined)) forgotten += 1;
       }
     }
     return forgotten;

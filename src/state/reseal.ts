@@ -136,11 +136,7 @@ export class Resealing extends OfRecords {
     const sealed =
       typeof text === "string" ? await this.#sealAgain(text, sealedFor(field)) : undefined;
     if (sealed === undefined) return;
-    const isRead = ["HGET", key, field, value] as const;
-    await this.commit(
-      [isRead],
-      [["HSET", key, field, JSON.stringify({ ...whole, [within]: sealed })]],
-    );
+    await this.swap(key, field, value, JSON.stringify({ ...whole, [within]: sealed }));
   }
 
   async #resealJob({ about, sealedIn }: SealedJobs, job: Job): Promise<void> {

@@ -12,16 +12,6 @@ export type Call = readonly [command: string, key: string, ...args: readonly (st
 /** A command, and last what it must still reply; "": nothing. */
 export type Check = Call;
 
-/**
- * @param now of the steps of a history, ms; absent: Redis' time
- * @returns whether it was done; if not, a check has failed, and nothing was written.
- */
-export type Commit = (
-  checks: readonly Check[],
-  calls: readonly Call[],
-  now?: number,
-) => Promise<boolean>;
-
 /** Commands that free memory: a Redis that is full lets a script go on after them. */
 const FREES = /^(?:DEL|HDEL|ZREM|SREM)$/;
 
@@ -34,20 +24,6 @@ export const luaReading = <T>(
   args: readonly (string | number)[],
   meaning: (reply: never) => T,
 ): Reading<T> => scriptReading(luaFile(name), keys, args, meaning);
-
-function committer(redis: Redis): Commit {
-  const script = redisScript<number>(redis, luaFile("commit"));
-  return async (checks, calls, now) => {
-    const all: Call[] = [
-      ...checks,
-      ...calls.filter(([command]) => FREES.test(command)),
-      ...calls.filter(([command]) => !FREES.test(command)),
-    ];
-    const keys = all.map(([, key]) => key);
-    const args = all.flatMap(([command, , ...rest]) => [rest.length + 1, command, ...rest]);
-    return (await script(keys, [checks.length, now ?? "", ...args])) === 1;
-  };
-}
 
 /** Reads in one round trip. @throws the error of the first command that Redis did not carry out. */
 export async function readAll(
@@ -77,15 +53,44 @@ export function objectIn(text: string): Readonly<Record<string, unknown>> | unde
 export abstract class Store {
   readonly redis: Redis;
   readonly keys: Keys;
-  readonly commit: Commit;
+  readonly #commit: RedisScript<number>;
   /** Commands in one step, also at Redis' memory limit. @returns their replies */
   protected readonly writes: ReturnType<typeof redisWrites>;
 
   constructor(redis: Redis, keys: Keys) {
     this.redis = redis;
     this.keys = keys;
-    this.commit = committer(redis);
+    this.#commit = this.script("commit");
     this.writes = redisWrites(redis);
+  }
+
+  /**
+   * @param now of the steps of a history, ms; absent: Redis' time
+   * @returns whether it was done; if not, a check has failed, and nothing was written.
+   */
+  async commit(checks: readonly Check[], calls: readonly Call[], now?: number): Promise<boolean> {
+    const all: Call[] = [
+      ...checks,
+      ...calls.filter(([command]) => FREES.test(command)),
+      ...calls.filter(([command]) => !FREES.test(command)),
+    ];
+    const keys = all.map(([, key]) => key);
+    const args = all.flatMap(([command, , ...rest]) => [rest.length + 1, command, ...rest]);
+    return (await this.#commit(keys, [checks.length, now ?? "", ...args])) === 1;
+  }
+
+  /** Replaces a value of a hash, or deletes it, if it is still the one that was read. */
+  protected swap(
+    key: string,
+    field: string,
+    before: string | null,
+    after: string | undefined,
+  ): Promise<boolean> {
+    const isRead = ["HGET", key, field, before ?? ""] as const;
+    return this.commit(
+      [isRead],
+      [after === undefined ? ["HDEL", key, field] : ["HSET", key, field, after]],
+    );
   }
 
   /** A script of this folder. */

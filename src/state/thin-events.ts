@@ -9,7 +9,7 @@ import { openQueue } from "../event/open-queue.ts";
 import type { Reading } from "../ops/redis-reading.ts";
 import type { Lane } from "../event/lane.ts";
 import { digestOf, type Keys } from "./keys.ts";
-import { scanHash, scanKeys } from "./scan.ts";
+import { pairsOf, scanHash, scanKeys } from "./scan.ts";
 import { DamagedValue, type Sealing } from "./sealing.ts";
 import { luaReading, objectIn, Store } from "./store.ts";
 
@@ -128,12 +128,7 @@ export class ThinEvents extends Store {
       const isOlder = known !== undefined && order < String(known["order"]);
       if (isOlder && !becomesLive) return false;
       const kept = { ...(isOlder ? known : { order, event }), ...(isLive && { isLive }) };
-      const isRead = ["HGET", thinEvents, field, text ?? ""] as const;
-      const isWritten = await this.commit(
-        [isRead],
-        [["HSET", thinEvents, field, JSON.stringify(kept)]],
-      );
-      if (isWritten) return becomesLive;
+      if (await this.swap(thinEvents, field, text, JSON.stringify(kept))) return becomesLive;
     }
   }
 
@@ -217,10 +212,7 @@ export class ThinEvents extends Store {
 
   /** Deletes a fetched thin event, unless a newer one has come since `take`. */
   async finish(pointer: ThinPointer, taken: TakenThinEvent): Promise<void> {
-    const { thinEvents } = this.keys;
-    const field = fieldOf(pointer);
-    const isRead = ["HGET", thinEvents, field, taken.raw] as const;
-    await this.commit([isRead], [["HDEL", thinEvents, field]]);
+    await this.swap(this.keys.thinEvents, fieldOf(pointer), taken.raw, undefined);
   }
 
   /** Jobs that no worker will end, so that the sweep must. */
@@ -238,8 +230,7 @@ export class ThinEvents extends Store {
     const args = [this.queue.toKey(""), String(MOST_FAILED)];
     return luaReading("delayed-jobs", keys, args, (flat: string[]) => {
       const found = new Map<string, { why: string; records: number }>();
-      for (let i = 0; i + 1 < flat.length; i += 2) {
-        const [failedReason = "", data = ""] = flat.slice(i, i + 2);
+      for (const [failedReason, data] of pairsOf(flat)) {
         const crm = thinPointerOf(data)?.crm;
         if (failedReason === "" || crm === undefined) continue;
         const why = /\(([^()]*)\)$/.exec(failedReason)?.[1] ?? "no reason given";
