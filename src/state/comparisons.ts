@@ -2,6 +2,7 @@
 import type { Reading } from "../ops/redis-reading.ts";
 import type { DriftKind } from "../sync/drift.ts";
 import { PLAN_KEPT_HOURS } from "./reconciliations.ts";
+import { pairsOf } from "./scan.ts";
 import { luaReading, Store } from "./store.ts";
 
 /** Most comparisons that are listed. */
@@ -143,12 +144,9 @@ export class Comparisons extends Store {
 
 /** What a comparison has found, less what its plan has repaired. @param plan its fields and their values */
 function leftOf(found: NotedComparison, plan: readonly string[]): NotedComparison {
-  const repaired = (kind: string): number => {
-    const at = plan.indexOf(`repaired:${kind}`);
-    return at < 0 ? 0 : Number(plan[at + 1]);
-  };
+  const fields = Object.fromEntries(pairsOf(plan));
   const left = Object.entries(found.drift)
-    .map(([kind, count]) => [kind, count - repaired(kind)] as const)
+    .map(([kind, count]) => [kind, count - Number(fields[`repaired:${kind}`] ?? 0)] as const)
     .filter(([, count]) => count > 0);
   return { ...found, drift: Object.fromEntries(left) };
 }
