@@ -131,7 +131,7 @@ export function emptiedIn({
 }: Pick<RecordRow, "digests" | "fields" | "variant">): string[] {
   if (digests === null || variant === null) return [];
   const values = new Uint32Array(new Uint8Array(digests).buffer);
-  const names = SORTED_FIELDS[variant as Variant];
+  const names = SORTED_FIELDS[variant];
   return fieldsIn(fields).filter((field) => field !== "type" && values[names.indexOf(field)] === 0);
 }
 

@@ -13,7 +13,7 @@ import {
   type PlanningView,
 } from "./plan-record.ts";
 import type { SnapshotEvent } from "./read-events.ts";
-import { listOf, type WorkFile } from "./work-file.ts";
+import { listOf, type RecordRow, type WorkFile } from "./work-file.ts";
 
 /** Records in one transaction. */
 const BATCH = 5000;
@@ -143,13 +143,7 @@ function keep(record: PlannedRecord, seed: number, work: WorkFile): "repeated" |
     reject(work, { position, place, code: crmCode }, record.kind, record.problems);
   if (crmCode === undefined) return undefined;
   // Such a record is in the CRM: its relation is neither compared nor taken for one too many.
-  work.run(
-    `INSERT INTO records (code, position, ord, status, ends, kind) VALUES (?, ?, '', '', 0, ?)
-     ON CONFLICT DO NOTHING`,
-    crmCode,
-    position,
-    record.kind,
-  );
+  work.add("records", { code: crmCode, position, ord: "", status: "", ends: 0, kind: record.kind });
   return undefined;
 }
 
@@ -161,27 +155,22 @@ function keepWanted(
   const { fingerprint, lacks, notUnderstood, partial, variant, status, ends } = wanted;
   const digests = body && variant && new Uint8Array(digestsOf(body, variant, seed).buffer);
   // Of several events of one record the newest counts. A record that can be used replaces one that cannot.
-  const isNew = work.run(
-    `INSERT INTO records
-       (code, position, ord, status, fingerprint, unclear, partial, lacks, variant, ends, digests)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-     ON CONFLICT DO UPDATE SET position = excluded.position, ord = excluded.ord,
-       status = excluded.status, fingerprint = excluded.fingerprint, unclear = excluded.unclear,
-       partial = excluded.partial, lacks = excluded.lacks, variant = excluded.variant, ends = excluded.ends, digests = excluded.digests, kind = NULL
-     WHERE excluded.ord > ord AND kind IS NOT 'duplicate'`,
-    crmCode,
+  const older = "DELETE FROM records WHERE code = ? AND ord < ? AND kind IS NOT 'duplicate'";
+  work.run(older, crmCode, order);
+  const isNew = work.add("records", {
+    code: crmCode,
     position,
-    order,
+    ord: order,
     status,
-    fingerprint ?? null,
-    listOf(notUnderstood),
-    partial ?? null,
-    listOf(lacks),
-    variant ?? null,
-    ends ? 1 : 0,
-    digests ?? null,
-  );
-  if (isNew > 0) return undefined;
+    fingerprint: fingerprint ?? null,
+    unclear: listOf(notUnderstood),
+    partial: partial ?? null,
+    lacks: listOf(lacks),
+    variant: variant ?? null,
+    ends: ends ? 1 : 0,
+    digests: digests ?? null,
+  });
+  if (isNew) return undefined;
   // A join has written it once for each of its parts.
   const same = work.get(
     "SELECT 1 FROM records WHERE code = ? AND ord = ? AND fingerprint = ? AND status = ? AND kind IS NULL",
@@ -208,16 +197,14 @@ function keepWanted(
 
 export function reject(
   work: WorkFile,
-  { position, place, code }: { position: number; place: string; code: string | undefined },
+  { position, place, code = null }: Rejected,
   kind: string,
   problems: readonly Problem[],
 ): void {
-  work.run(
-    "INSERT INTO rejects VALUES (?, ?, ?, ?, ?)",
-    position,
-    place,
-    code ?? null,
-    kind,
-    JSON.stringify(problems),
-  );
+  work.add("rejects", { position, place, code, kind, problems: JSON.stringify(problems) });
+}
+
+interface Rejected extends Pick<RecordRow, "position"> {
+  readonly place: string | null;
+  readonly code: string | null | undefined;
 }

@@ -5,13 +5,11 @@ import type { Permit } from "../quota/permit.ts";
 import type { ServiceClient } from "../service/client.ts";
 import { PageLoop } from "../service/page-loop.ts";
 import type { ListReply, Page, Relation } from "../service/reply.ts";
-import type { Variant } from "../service-spec/business-relation.ts";
 import type { Ledger } from "../state/ledger.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
 import { hasValue, keepsWith, type Keeps } from "../sync/keeps.ts";
 import { rowOf, type LedgerRow } from "../sync/ledger-row.ts";
 import { retryDelay } from "../sync/settled.ts";
-import type { WantedStatus } from "../sync/mapped.ts";
 import { changedFields, compare, digestsOf, emptiedIn } from "./compare.ts";
 import { TryLater } from "./try-later.ts";
 import { fieldsIn, listOf, type RecordRow, type WorkFile } from "./work-file.ts";
@@ -139,7 +137,7 @@ function restart(progress: Progress, work: WorkFile): void {
          kind = CASE WHEN kind IN ('duplicate', 'invalid', 'unmappable', 'ignored') THEN kind END
        WHERE was IS NOT NULL`,
     );
-    work.run("DELETE FROM extras");
+    work.run("DELETE FROM records WHERE position IS NULL");
     work.note("listing", progress);
   });
 }
@@ -163,10 +161,17 @@ async function keepPage(
     askedAt,
   );
   const seed = (work.progress("seed") as number | undefined) ?? 0;
+  const order = (work.progress("order") as string | undefined) ?? "";
   return work.together(() => {
     let { active, relations: listed } = before;
     for (const [code, { relation, row, body }] of rows) {
-      const context = { seed, body, keeps: service.keeps, fingerprintOf: service.fingerprintOf };
+      const context = {
+        seed,
+        order,
+        body,
+        keeps: service.keeps,
+        fingerprintOf: service.fingerprintOf,
+      };
       // An earlier page may have this relation, too: it counts once, because the guards go by these numbers.
       if (!keepRelation(work, code, relation, row, context) || !fresh.has(code)) continue;
       listed += 1;
@@ -188,15 +193,15 @@ function keepRelation(
   code: string,
   relation: Relation,
   row: LedgerRow,
-  { body, fingerprintOf, keeps, seed }: RelationContext,
+  { body, fingerprintOf, keeps, order, seed }: RelationContext,
 ): boolean {
   const record = work.get("SELECT * FROM records WHERE code = ?", code) as RecordRow | undefined;
   const was = row.fingerprint ?? "";
   if (record === undefined) {
     if (row.terminated) return true;
-    const sql = "INSERT INTO extras (code, was) VALUES (?, ?) ON CONFLICT DO NOTHING";
-    return work.run(sql, code, was) > 0;
+    return work.add("records", { code, ord: order, status: "terminated", ends: 1, was });
   }
+  if (record.position === null) return false;
   const isNew = record.was === null;
   if (FIXED.has(record.kind ?? "")) {
     work.run("UPDATE records SET was = ? WHERE code = ?", was, code);
@@ -232,6 +237,8 @@ function keepRelation(
 
 interface RelationContext extends Pick<ServiceToList, "fingerprintOf" | "keeps"> {
   readonly seed: number;
+  /** Of an event of the time when the snapshot was taken. */
+  readonly order: string;
   readonly body: string | undefined;
 }
 
@@ -245,10 +252,10 @@ function withoutLacks(record: RecordRow): RecordRow {
 }
 
 export const wantedOf = ({ status, fingerprint, unclear, variant, ends }: RecordRow) => ({
-  status: status as WantedStatus,
+  status,
   fingerprint: fingerprint ?? undefined,
   notUnderstood: fieldsIn(unclear),
-  variant: (variant ?? undefined) as Variant | undefined,
+  variant: variant ?? undefined,
   ends: ends === 1,
 });
 

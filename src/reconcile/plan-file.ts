@@ -43,7 +43,14 @@ const headerSchema = z.object({
 
 export type PlanHeader = z.output<typeof headerSchema>;
 
-const PLANNED_KINDS = ["missing", "different", "emptied", "terminated", "ended", "extra"] as const;
+export const PLANNED_KINDS = [
+  "missing",
+  "different",
+  "emptied",
+  "terminated",
+  "ended",
+  "extra",
+] as const;
 
 const fieldsOfEntry = z.object({
   code: z.string(),

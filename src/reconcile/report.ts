@@ -7,7 +7,7 @@ import { planRecord, type PlanningView } from "./plan-record.ts";
 import { emptiedIn } from "./compare.ts";
 import type { SnapshotEvent } from "./read-events.ts";
 import { TryLater } from "./try-later.ts";
-import { fieldsIn, PLANNED, type RecordRow, type WorkFile } from "./work-file.ts";
+import { fieldsIn, placeOf, type RecordRow, type WorkFile } from "./work-file.ts";
 
 interface Line {
   readonly crmCode: string | null;
@@ -46,11 +46,9 @@ export async function writeReport(
 }
 
 async function* linesOf(work: WorkFile, values: Values | undefined): AsyncGenerator<Line> {
-  yield* values === undefined ? differences(work) : differencesWithValues(work, values);
-  const extras = "SELECT code FROM extras WHERE kind = 'extra' ORDER BY code";
-  for (const { code } of work.all<{ code: string }>(extras)) {
-    yield { crmCode: code, kind: "extra", place: null, fields: [], emptied: [], problems: [] };
-  }
+  const planned = work.planned();
+  if (values !== undefined) yield* linesWithValues(planned, values);
+  for (const row of planned) yield lineOf(row);
   const unclear = "SELECT * FROM records WHERE unclear IS NOT NULL ORDER BY position";
   for (const row of work.all<RecordRow>(unclear)) {
     const lacks = fieldsIn(row.lacks);
@@ -77,35 +75,33 @@ async function* linesOf(work: WorkFile, values: Values | undefined): AsyncGenera
 
 interface Reject {
   readonly code: string | null;
-  readonly place: string;
+  readonly place: string | null;
   readonly kind: string;
   readonly problems: string;
 }
 
-const DIFFERENCES = `SELECT * FROM records WHERE kind IN (${PLANNED}) ORDER BY position`;
-
 const lineOf = (row: RecordRow): Line => ({
   crmCode: row.code,
   kind: row.kind ?? "",
-  place: `item ${row.position + 1}`,
+  place: placeOf(row),
   fields: fieldsIn(row.fields),
   emptied: emptiedIn(row),
   problems: [],
 });
 
-function* differences(work: WorkFile): Generator<Line> {
-  for (const row of work.all<RecordRow>(DIFFERENCES)) yield lineOf(row);
-}
-
-async function* differencesWithValues(work: WorkFile, values: Values): AsyncGenerator<Line> {
-  const rows = work.all<RecordRow>(DIFFERENCES);
+/** As far as the events go: what the snapshot lacks has no values. */
+async function* linesWithValues(
+  rows: IterableIterator<RecordRow>,
+  values: Values,
+): AsyncGenerator<Line> {
   let next = rows.next();
   for await (const event of values.events) {
-    if (next.done === true) return;
+    if (next.done === true || next.value.position === null) break;
     if (event.position !== next.value.position) continue;
     yield await withValues(next.value, event, values);
     next = rows.next();
   }
+  if (next.done !== true) yield lineOf(next.value);
 }
 
 async function withValues(row: RecordRow, event: SnapshotEvent, values: Values): Promise<Line> {

@@ -9,12 +9,10 @@ import type { StagedStates } from "../state/staged-state.ts";
 import { rowWithoutProof } from "../sync/ledger-row.ts";
 import { waitingIn } from "../sync/record.ts";
 import { REJECTIONS } from "../sync/decide.ts";
-import { compare, resolve, type Resolved } from "./compare.ts";
+import { compare, resolve } from "./compare.ts";
 import { reject } from "./ingest.ts";
 import { wantedOf, type Listed } from "./list-service.ts";
-import { PLANNED, type RecordRow, type WorkFile } from "./work-file.ts";
-
-const BATCH = 500;
+import { placeOf, PLANNED, type RecordRow, type WorkFile } from "./work-file.ts";
 
 export interface LiveStores {
   readonly ledger: Pick<Ledger, "heal" | "rowsOf">;
@@ -32,17 +30,14 @@ export async function lackingIn(
   work: WorkFile,
   { startedAt }: Listed,
 ): Promise<number> {
-  const sql = "SELECT code FROM records WHERE code > ? AND was IS NULL ORDER BY code LIMIT ?";
   let lacking = 0;
-  for (let after = ""; ;) {
-    const codes = [...work.all<{ code: string }>(sql, after, BATCH)].map(({ code }) => code);
-    if (codes.length === 0) return lacking;
-    after = codes.at(-1) ?? "";
-    const rows = await ledger.rowsOf(codes);
+  for (const page of work.pages("was IS NULL")) {
+    const rows = await ledger.rowsOf(page.map(({ code }) => code));
     lacking += rows.filter(
       (row) => row?.exists === true && !row.uncertain && row.provedAt < startedAt,
     ).length;
   }
+  return lacking;
 }
 
 export async function resolveLive(
@@ -50,21 +45,8 @@ export async function resolveLive(
   work: WorkFile,
   { startedAt }: Listed,
 ): Promise<void> {
-  for (let after = ""; ;) {
-    const batch = [
-      ...work.all<RecordRow>(
-        `SELECT * FROM records WHERE code > ? AND (kind IS NULL OR
-           kind IN (${PLANNED}, 'variant', 'nothing_to_restore'))
-         ORDER BY code LIMIT ?`,
-        after,
-        BATCH,
-      ),
-    ];
-    if (batch.length === 0) break;
-    after = batch.at(-1)?.code ?? "";
-    await resolveRecords(stores, work, batch, startedAt);
-  }
-  await resolveExtras(stores, work);
+  const unresolved = `kind IS NULL OR kind IN (${PLANNED}, 'variant', 'nothing_to_restore')`;
+  for (const page of work.pages(unresolved)) await resolveRecords(stores, work, page, startedAt);
   await resolveWaiting(stores.bulkChanges.waiting(), stores, work);
   await resolveWaiting(stores.heldTerminations.crmCodes(), stores, work);
 }
@@ -81,25 +63,27 @@ async function resolveRecords(
     absent.map((code) => [code, { ...rowWithoutProof(false), provedAt: startedAt }] as const),
     startedAt,
   );
-  const live = await liveStates(
-    stores,
-    batch.map(({ code }) => code),
-  );
+  const codes = batch.map(({ code }) => code);
+  // The staged states first: one that is settled in between has left its mark in the ledger.
+  const waiting = await stores.staged.waiting(codes);
+  const rows = await stores.ledger.rowsOf(codes);
   work.together(() => {
     for (const [index, record] of batch.entries()) {
+      const live = { row: rows[index], staged: waitingIn(waiting[index]) };
       const wanted = wantedOf(record);
-      const kind = record.kind ?? compare(wanted, undefined);
-      const resolved = resolve({ ...wanted, order: record.ord }, live[index] ?? NOTHING);
+      const kind = record.kind ?? (record.position === null ? "extra" : compare(wanted, undefined));
+      const resolved = resolve({ ...wanted, order: record.ord }, live);
       keepKind(work, record, resolved === "differs" ? kind : resolved);
     }
   });
 }
 
 /** A difference that no request can repair becomes a record that cannot be used. */
-function keepKind(work: WorkFile, { code, kind: before, position }: RecordRow, kind: string): void {
+function keepKind(work: WorkFile, record: RecordRow, kind: string): void {
+  const { code, kind: before, position } = record;
   if (kind === "variant" || kind === "nothing_to_restore") {
     const why = kind === "variant" ? "variant_changed" : "nothing_to_restore";
-    const at = { position, place: `item ${position + 1}`, code };
+    const at = { position, place: placeOf(record), code };
     reject(work, at, "invalid", REJECTIONS[why]);
     work.run("UPDATE records SET kind = 'invalid' WHERE code = ?", code);
     return;
@@ -117,7 +101,7 @@ async function resolveWaiting(
   { staged }: Pick<LiveStores, "staged">,
   work: WorkFile,
 ): Promise<void> {
-  const sql = "SELECT * FROM records WHERE code = ? AND kind = 'equal'";
+  const sql = "SELECT * FROM records WHERE code = ? AND kind = 'equal' AND position IS NOT NULL";
   for await (const codes of pages) {
     const equal = codes.flatMap((code) => (work.get(sql, code) as RecordRow | undefined) ?? []);
     const waiting = await staged.waiting(equal.map(({ code }) => code));
@@ -131,33 +115,4 @@ async function resolveWaiting(
       }
     });
   }
-}
-
-async function resolveExtras(stores: LiveStores, work: WorkFile): Promise<void> {
-  const asOf = (work.progress("order") as string | undefined) ?? "";
-  const wanted = { status: "terminated", fingerprint: undefined, ends: true, order: asOf } as const;
-  for (let after = ""; ;) {
-    const sql =
-      "SELECT code FROM extras WHERE code > ? AND (kind IS NULL OR kind = 'extra') ORDER BY code LIMIT ?";
-    const codes = [...work.all<{ code: string }>(sql, after, BATCH)].map(({ code }) => code);
-    if (codes.length === 0) return;
-    after = codes.at(-1) ?? "";
-    const live = await liveStates(stores, codes);
-    work.together(() => {
-      for (const [index, code] of codes.entries()) {
-        const resolved: Resolved = resolve(wanted, live[index] ?? NOTHING);
-        const kind = resolved === "differs" ? "extra" : resolved;
-        work.run("UPDATE extras SET kind = ? WHERE code = ?", kind, code);
-      }
-    });
-  }
-}
-
-const NOTHING = { row: undefined, staged: undefined };
-
-async function liveStates({ ledger, staged }: LiveStores, codes: readonly string[]) {
-  // The staged states first: one that is settled in between has left its mark in the ledger.
-  const waiting = await staged.waiting(codes);
-  const rows = await ledger.rowsOf(codes);
-  return codes.map((_, index) => ({ row: rows[index], staged: waitingIn(waiting[index]) }));
 }

@@ -183,7 +183,7 @@ function identityOf(session: Session, snapshot: OpenSnapshot, options: Compariso
   const parts = [
     // Of the work file: an older release's has other columns.
     [
-      "3",
+      "4",
       baseUrl,
       config.QUEUE_PREFIX,
       mappingHash,

@@ -80,7 +80,7 @@ export function summarise(
   lacking: number,
 ): Omit<Summary, "encoding"> {
   const found: Record<string, number> = {};
-  const tables = ["records WHERE kind NOT IN ('invalid', 'unmappable')", "extras", "rejects"];
+  const tables = ["records WHERE kind NOT IN ('invalid', 'unmappable')", "rejects"];
   for (const table of tables) {
     const sql = `SELECT kind, count(*) AS n FROM ${table} GROUP BY kind`;
     // A second record of one crmCode is in both tables.
@@ -95,8 +95,8 @@ export function summarise(
     nameless: ingested.nameless,
     skipped: ingested.skipped,
     repeated: ingested.repeated,
-    codes: work.count("SELECT count(*) AS n FROM records"),
-    matched: work.count("SELECT count(was) AS n FROM records"),
+    codes: work.count("SELECT count(position) AS n FROM records"),
+    matched: work.count("SELECT count(was) AS n FROM records WHERE position IS NOT NULL"),
     relations: listed.relations,
     active: listed.active,
     lacking,

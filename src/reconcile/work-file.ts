@@ -5,6 +5,9 @@
  */
 import { chmodSync, rmSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import type { Variant } from "../service-spec/business-relation.ts";
+import type { WantedStatus } from "../sync/mapped.ts";
+import { PLANNED_KINDS } from "./plan-file.ts";
 import { TryLater } from "./try-later.ts";
 
 const SQLITE_BUSY = 5;
@@ -16,23 +19,26 @@ const SCHEMA = `
 CREATE TABLE IF NOT EXISTS progress (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 -- kind is NULL until the record was compared.
 CREATE TABLE IF NOT EXISTS records (
-  code TEXT PRIMARY KEY, position INTEGER NOT NULL, ord TEXT NOT NULL, status TEXT NOT NULL,
+  code TEXT PRIMARY KEY, position INTEGER, ord TEXT NOT NULL, status TEXT NOT NULL,
   fingerprint TEXT, unclear TEXT, partial TEXT, lacks TEXT, kept TEXT, variant TEXT, ends INTEGER NOT NULL, digests BLOB,
   kind TEXT, was TEXT, fields TEXT, body TEXT
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS extras (code TEXT PRIMARY KEY, was TEXT, kind TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS rejects (
-  position INTEGER NOT NULL, place TEXT NOT NULL, code TEXT, kind TEXT NOT NULL, problems TEXT NOT NULL
+  position INTEGER, place TEXT, code TEXT, kind TEXT NOT NULL, problems TEXT NOT NULL
 );
 `;
 
-/** A row of the table `records`: a record of the snapshot, and what the comparison has found of it. */
+/**
+ * A row of the table `records`: a record of the snapshot, and what the comparison has found of it. An active relation
+ * that the snapshot lacks has one too, as a record that the CRM had deleted when the snapshot was taken.
+ */
 export type RecordRow = {
   readonly code: string;
-  readonly position: number;
+  /** Its number in the snapshot; null: the snapshot lacks it. */
+  readonly position: number | null;
   /** The event order. */
   readonly ord: string;
-  readonly status: string;
+  readonly status: WantedStatus;
   readonly fingerprint: string | null;
   /** Fields of it that the service keeps, as JSON: they were not understood, or not carried; null: none. */
   readonly unclear: string | null;
@@ -41,7 +47,7 @@ export type RecordRow = {
   /** Those fields, as JSON, and those of them that the relation has. */
   readonly lacks: string | null;
   readonly kept: string | null;
-  readonly variant: string | null;
+  readonly variant: Variant | null;
   /** 1: the relation must be terminated. */
   readonly ends: number;
   readonly digests: Uint8Array | null;
@@ -54,8 +60,15 @@ export type RecordRow = {
   readonly body: string | null;
 };
 
-/** Kinds of records that a plan repairs. */
-export const PLANNED = "'missing', 'different', 'emptied', 'terminated', 'ended'";
+/** Where a report says that a record is. */
+export const placeOf = ({ position }: Pick<RecordRow, "position">): string | null =>
+  position === null ? null : `item ${position + 1}`;
+
+/** Kinds of records that a plan repairs, as a list of SQL. */
+export const PLANNED = PLANNED_KINDS.map((kind) => `'${kind}'`).join();
+
+/** Rows that are read at once to be changed. */
+const PAGE = 500;
 
 /** Names of fields as a column holds them; null: none. */
 export const listOf = (fields: readonly string[]): string | null =>
@@ -91,6 +104,14 @@ export class WorkFile {
     return this.#told(() => Number(this.#prepare(sql).run(...values).changes));
   }
 
+  /** @returns false when the table has a row of this key already: it stays as it is. */
+  add(table: string, row: Readonly<Record<string, SQLInputValue>>): boolean {
+    const columns = Object.keys(row);
+    const values = columns.map(() => "?");
+    const sql = `INSERT INTO ${table} (${columns.join()}) VALUES (${values.join()}) ON CONFLICT DO NOTHING`;
+    return this.run(sql, ...Object.values(row)) > 0;
+  }
+
   /** The first row; undefined when there is none. */
   get(sql: string, ...values: SQLInputValue[]): unknown {
     return this.#prepare(sql).get(...values);
@@ -104,6 +125,23 @@ export class WorkFile {
   /** While the loop runs, write nothing that the query reads: rows could be skipped or come twice. */
   all<Row>(sql: string, ...values: SQLInputValue[]): IterableIterator<Row> {
     return this.#database.prepare(sql).iterate(...values) as IterableIterator<Row>;
+  }
+
+  /** The records that fit a condition, some at a time: these may be changed before the next ones are read. */
+  *pages(condition: string): Generator<RecordRow[]> {
+    const sql = `SELECT * FROM records WHERE code > ? AND (${condition}) ORDER BY code LIMIT ${PAGE}`;
+    for (let after: string | undefined = ""; after !== undefined;) {
+      const page: RecordRow[] = [...this.all<RecordRow>(sql, after)];
+      if (page.length > 0) yield page;
+      after = page.at(-1)?.code;
+    }
+  }
+
+  /** What a plan repairs, in the order of the snapshot; what the snapshot lacks comes last. */
+  planned(): IterableIterator<RecordRow> {
+    return this.all(
+      `SELECT * FROM records WHERE kind IN (${PLANNED}) ORDER BY position IS NULL, position, code`,
+    );
   }
 
   /** All or nothing; a crash leaves nothing of it. */
@@ -136,7 +174,7 @@ export class WorkFile {
 
   /** As if the comparison had not begun. */
   clear(): void {
-    for (const table of ["progress", "records", "extras", "rejects"]) {
+    for (const table of ["progress", "records", "rejects"]) {
       this.run(`DELETE FROM ${table}`);
     }
   }

@@ -9,7 +9,7 @@ test("A report in CSV has no cell that a spreadsheet takes for a formula", async
   await using dir = await tempDir();
   const work = new WorkFile(join(dir.path, "work.sqlite"));
   for (const code of ["=1+1", '@SUM("a")', "-4711", "a-b", "4711"]) {
-    work.run("INSERT INTO extras VALUES (?, NULL, 'extra')", code);
+    work.add("records", { code, ord: "", status: "terminated", ends: 1, kind: "extra" });
   }
   const file = join(dir.path, "report.csv");
   await writeReport(file, work, undefined);
