@@ -5,7 +5,7 @@ import { UserError } from "../ops/user-error.ts";
 import type { EntryOutcome } from "./apply-entry.ts";
 import { carryOut, unfinishedPlan, type CarryOutView } from "./carry-out.ts";
 import { compareSnapshot, type CompareOptions, type Outlook } from "./compare-snapshot.ts";
-import { listCrm, openListing, openSnapshotOf } from "./crm-snapshot.ts";
+import { listCrm, openSnapshotOf } from "./crm-snapshot.ts";
 import type { Stop } from "./guards.ts";
 import { openSnapshot, type OpenSnapshot } from "./open-snapshot.ts";
 import { notedKind } from "./kind-of-file.ts";
@@ -76,8 +76,6 @@ export type RunInput =
   | { readonly crm: string }
   | { readonly plan: string; readonly hash: string };
 
-type NewInput = Exclude<RunInput, { readonly plan: string }>;
-
 export async function runUnattended(
   session: Session,
   input: RunInput,
@@ -90,13 +88,12 @@ export async function runUnattended(
         `a running process has the mapping ${session.deployed}, and not ${session.mapping.name} as it is now: restart all processes with one mapping`,
       );
     }
-    if ("plan" in input) return await applyAsked(session, input, options, ports);
-    const begun = options.isApplied ? await begunList(session, input) : undefined;
-    const snapshot = await open(session, input, begun, options);
+    const { plan, snapshot } = await open(session, input, options);
+    const maxAge = "plan" in input ? MAX_ASKED_HOURS : MAX_AGE_HOURS;
     try {
-      return begun === undefined
+      return plan === undefined
         ? await compareAndApply(session, snapshot, options, ports)
-        : await applyBegun(session, snapshot, begun, ports);
+        : await apply(session, snapshot, plan, ports, maxAge);
     } finally {
       snapshot.close();
     }
@@ -107,53 +104,39 @@ export async function runUnattended(
   }
 }
 
-/** What the comparison has warned of, was shown to the person. @throws UserError when it is not what was asked for */
-async function applyAsked(
+/** @returns also the plan that exists already: it was asked for, or an earlier run has begun to carry it out. */
+async function open(
   session: Session,
-  { hash, plan: file }: { readonly plan: string; readonly hash: string },
+  input: RunInput,
+  options: RunOptions,
+): Promise<{ snapshot: OpenSnapshot; plan: OpenPlan | undefined }> {
+  const { encoding, isApplied } = options;
+  if ("plan" in input) {
+    const plan = await askedPlan(input, options);
+    return { plan, snapshot: await openSnapshotOf(session, plan) };
+  }
+  if ("file" in input) {
+    const file = await openSnapshot(input.file, session.dir, encoding);
+    const snapshot = { ...file, name: basename(input.file) };
+    if (!isApplied) return { plan: undefined, snapshot };
+    await requireNewest(session, snapshot, options);
+    return { plan: await unfinishedPlan(session, { hash: snapshot.scan.hash }), snapshot };
+  }
+  const plan = isApplied ? await unfinishedPlan(session, { from: input.crm }) : undefined;
+  const snapshot = plan ? openSnapshotOf(session, plan) : listCrm(session, input.crm);
+  return { plan, snapshot: await snapshot };
+}
+
+/** What the comparison has warned of, was shown to the person. @throws UserError when it is not what was asked for */
+async function askedPlan(
+  { hash, plan: file }: Extract<RunInput, { readonly plan: string }>,
   { accept = [] }: RunOptions,
-  ports: RunPorts,
-): Promise<RunResult> {
+): Promise<OpenPlan> {
   const plan = await openPlan(file);
   const isSame =
     plan.hash === hash && plan.header.doubts?.every((one) => accept.includes(one)) !== false;
-  if (!isSame)
-    throw new UserError(`the plan ${file} was changed after it was asked for: ask again`);
-  const snapshot = await openSnapshotOf(session, plan);
-  try {
-    const applied = await apply(session, snapshot, plan, ports, MAX_ASKED_HOURS);
-    return { result: "success", planned: plan.entries, applied };
-  } finally {
-    snapshot.close();
-  }
-}
-
-/** The plan from a list of this CRM that an earlier run has begun to carry out. */
-const begunList = async (session: Session, input: NewInput): Promise<OpenPlan | undefined> =>
-  "crm" in input ? unfinishedPlan(session, { from: input.crm }) : undefined;
-
-async function open(
-  session: Session,
-  input: NewInput,
-  begun: OpenPlan | undefined,
-  { encoding }: Pick<RunOptions, "encoding">,
-): Promise<OpenSnapshot> {
-  if ("file" in input) {
-    const snapshot = await openSnapshot(input.file, session.dir, encoding);
-    return { ...snapshot, name: basename(input.file) };
-  }
-  const list = begun?.header.snapshot.file;
-  return list === undefined ? listCrm(session, input.crm) : openListing(session, input.crm, list);
-}
-
-async function applyBegun(
-  session: Session,
-  snapshot: OpenSnapshot,
-  begun: OpenPlan,
-  ports: RunPorts,
-): Promise<RunResult> {
-  const applied = await apply(session, snapshot, begun, ports);
-  return { result: "success", planned: begun.entries, applied };
+  if (isSame) return plan;
+  throw new UserError(`the plan ${file} was changed after it was asked for: ask again`);
 }
 
 async function compareAndApply(
@@ -163,12 +146,6 @@ async function compareAndApply(
   ports: RunPorts,
 ): Promise<RunResult> {
   const { isApplied, kind } = options;
-  if (isApplied && snapshot.listing === undefined) {
-    await requireNewest(session, snapshot, options);
-    const begun = await unfinishedPlan(session, { hash: snapshot.scan.hash });
-    if (begun !== undefined) return applyBegun(session, snapshot, begun, ports);
-  }
-  const progress = { listing() {} };
   const found = await compareSnapshot(
     session,
     snapshot,
@@ -178,7 +155,7 @@ async function compareAndApply(
       maxAge: MAX_AGE_HOURS,
       source: snapshot.listing === undefined ? "folder" : "schedule",
     },
-    progress,
+    { listing() {} },
   );
   const { outlook: requests, plan, stop, summary, terminations } = found;
   const both = { found: summary, requests };
@@ -191,12 +168,7 @@ async function compareAndApply(
   // Before the first change: a crash must not let an older export pass.
   if (kind !== undefined) await session.stores.reconcileRuns.noteNewest(kind, asOf);
   if (plan === undefined) return { result: "success", planned, ...both };
-  return {
-    result: "success",
-    planned,
-    applied: await apply(session, snapshot, plan, ports),
-    ...both,
-  };
+  return { ...(await apply(session, snapshot, plan, ports, MAX_AGE_HOURS)), ...both };
 }
 
 async function apply(
@@ -204,10 +176,11 @@ async function apply(
   snapshot: OpenSnapshot,
   plan: OpenPlan,
   { onApplied, recordAct }: RunPorts,
-  maxAgeHours = MAX_AGE_HOURS,
-): Promise<Readonly<Record<EntryOutcome, number>>> {
+  maxAgeHours: number,
+): Promise<Extract<RunResult, { readonly result: "success" }>> {
   const view = { maxAgeHours, recordAct, onProgress: onApplied, onPause() {} };
-  return (await carryOut(session, snapshot, plan, view)).outcomes;
+  const { outcomes } = await carryOut(session, snapshot, plan, view);
+  return { result: "success", planned: plan.entries, applied: outcomes };
 }
 
 /**
