@@ -2,18 +2,18 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { basename, join } from "node:path";
-import type { ComparisonSource, NotedPlan } from "../state/comparisons.ts";
+import type { ComparisonSource } from "../state/comparisons.ts";
 import { UserError } from "../ops/user-error.ts";
 import { requestsFor as waitingRequests } from "../status/backlog.ts";
 import { takeReadings } from "../status/readings.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
-import { doubtsOf, stopFor, terminationsIn, type Stop } from "./guards.ts";
+import { doubtsOf, stopFor, terminationsIn, type GuardOptions, type Stop } from "./guards.ts";
 import { absentObjects } from "./ingest.ts";
 import { replaceOlderPlans, requireNotBegun } from "./interrupted-plans.ts";
 import { kindOfFile, notedKind } from "./kind-of-file.ts";
 import type { OpenSnapshot } from "./open-snapshot.ts";
-import { planEntries, requestsFor } from "./plan-entries.ts";
-import { writePlan, type OpenPlan, type PlanHeader } from "./plan-file.ts";
+import { planEntries } from "./plan-entries.ts";
+import { writePlan, type OpenPlan, type PlanEntry, type PlanHeader } from "./plan-file.ts";
 import { readEvents, type RecordOptions } from "./read-events.ts";
 import { writeReport } from "./report.ts";
 import { runComparison, type Comparison, type ComparisonProgress } from "./run-comparison.ts";
@@ -29,7 +29,7 @@ const CLOCKS_DIFFER_MS = 60_000;
 /** So many crmCodes are listed when a plan would terminate too many. */
 const MOST_LISTED = 50;
 
-export interface CompareOptions extends RecordOptions {
+export interface CompareOptions extends RecordOptions, GuardOptions {
   /** When the snapshot was taken, ms; undefined: as its file tells. */
   readonly asOf?: number;
   /** What began the comparison. */
@@ -42,17 +42,13 @@ export interface CompareOptions extends RecordOptions {
   readonly maxAge: number;
   /** Where the plan says that the snapshot lies; undefined: where it is now. */
   readonly snapshotPath?: string;
-  readonly terminateMissing?: true;
-  readonly maxTerminate?: number;
-  readonly firstLoad?: true;
-  /** Nobody looks at the plan before it is carried out. */
-  readonly isUnseen?: boolean;
-  /** Fields that a person has accepted as lacking, or as hardly understood. */
-  readonly accept?: readonly string[];
   /** Where to write the report; undefined: nowhere. */
   readonly report?: string;
   readonly showValues?: true;
 }
+
+/** What a comparison was made with: its kind as comparisons note it, and when its snapshot was taken. */
+type Made = CompareOptions & Required<Pick<CompareOptions, "asOf" | "kind">>;
 
 /** What carrying the plan out would take. */
 export interface Outlook {
@@ -87,54 +83,40 @@ export async function compareSnapshot(
   progress: ComparisonProgress,
 ): Promise<Findings> {
   const startedAt = performance.now();
-  const { asOf = snapshot.takenAt, showValues = false } = options;
+  const { asOf = snapshot.takenAt } = options;
   requirePast(session, options);
   const kind = kindOf(snapshot, options);
   await requireNotBegun(session.stores, options.plan, { kind, asOf });
-  const comparison = await runComparison(
-    session,
-    snapshot,
-    { ...options, asOf, showValues },
-    progress,
-  );
+  const comparison = await runComparison(session, snapshot, { ...options, asOf }, progress);
   const { summary, work } = comparison;
   try {
-    const terminateMissing = options.terminateMissing === true;
-    const { accept, maxTerminate, firstLoad = false, isUnseen = false } = options;
-    const stop = stopFor(summary, {
-      terminateMissing,
-      maxTerminate,
-      firstLoad,
-      isUnseen,
-      accept,
+    const { terminateMissing = false } = options;
+    const entries = () => planEntries(work, terminateMissing, session.mapping.keeps);
+    const stop = stopFor(summary, options, {
       emptyObjects: emptyObjectsOf(snapshot),
       absentObjects: absentObjects(work, session.mapping),
     });
     if (options.report !== undefined) {
-      const values = showValues ? valuesOf(session, snapshot, options, work) : undefined;
+      const values = options.showValues ? valuesOf(session, snapshot, options, work) : undefined;
       await writeReport(options.report, work, values);
     }
-    const outlook = await outlookOf(session, comparison, terminateMissing);
-    const isPlanned = stop === undefined && outlook.requests > 0;
-    const made = { kind, asOf: asOfIn(work) };
-    const doubts = doubtsOf(summary, accept).flatMap(({ fields }) => fields);
+    const requests = entries().reduce((sum, entry) => sum + entry.requests, 0);
+    const outlook = await outlookOf(session, comparison, options, requests);
+    const made = { ...options, kind, asOf: asOfIn(work) };
+    const doubts = doubtsOf(summary, options.accept).flatMap(({ fields }) => fields);
+    const isPlanned = stop === undefined && requests > 0;
     const plan = isPlanned
-      ? await planFor(session, snapshot, { ...options, ...made, doubts }, outlook.requests, work)
+      ? await planFor(session, snapshot, made, { doubts, requests }, entries())
       : undefined;
     if (plan === undefined) snapshot.listing?.remove();
     const tookMs = Math.round(performance.now() - startedAt);
-    const { source, object } = options;
-    const name = nameOf(snapshot, options);
-    const ended = { summary, plan, stop, snapshot, name, tookMs, source, object };
-    if (session.deployed === undefined) await remember(session, { ...ended, ...made });
+    if (session.deployed === undefined)
+      await remember(session, snapshot, made, { plan, stop, summary, tookMs });
     // Of two exports by standard input it is not known whether they are of one kind.
     const isOfKind =
       stop === undefined && snapshot.path !== undefined && session.deployed === undefined;
     if (isOfKind) await replaceOlderPlans(session.stores, made, { hasClaim: false });
-    const terminations =
-      stop?.why === "terminations"
-        ? firstTerminations(work, terminateMissing, session.mapping)
-        : [];
+    const terminations = stop?.why === "terminations" ? firstTerminations(entries()) : [];
     return { summary, outlook, plan, stop, terminations };
   } finally {
     work.remove();
@@ -177,20 +159,17 @@ const emptyObjectsOf = ({ listing }: OpenSnapshot): string[] =>
     records === 0 ? [name] : [],
   );
 
-interface Ended
-  extends Pick<Findings, "summary" | "plan" | "stop">, Pick<CompareOptions, "source"> {
-  readonly object: string | undefined;
-  readonly snapshot: OpenSnapshot;
-  readonly name: string;
-  readonly kind: string;
-  readonly asOf: number;
-  readonly tookMs: number;
-}
-
 /** For the status, and for the list of the last comparisons. */
-async function remember({ stores }: Session, ended: Ended): Promise<void> {
-  const { asOf, kind, name, object, plan, snapshot, source, stop, summary, tookMs } = ended;
+async function remember(
+  { stores }: Session,
+  snapshot: OpenSnapshot,
+  made: Made,
+  found: Pick<Findings, "plan" | "stop" | "summary"> & { readonly tookMs: number },
+): Promise<void> {
+  const { asOf, kind, object, source } = made;
+  const { plan, stop, summary, tookMs } = found;
   const { counts, records } = summary;
+  const name = nameOf(snapshot, made);
   // Notifications match the two by the time.
   const both = { at: stores.clock.now(), name, tookMs, records, equal: counts.equal };
   if (stop === undefined || stop.why === "terminations") {
@@ -214,7 +193,14 @@ async function remember({ stores }: Session, ended: Ended): Promise<void> {
     asOf,
     drift: Object.fromEntries(differs.map((of) => [of, counts[of]])),
     ...(stop !== undefined && { stop: stop.why }),
-    ...(plan !== undefined && { plan: notedPlan(plan) }),
+    ...(plan !== undefined && {
+      plan: {
+        id: plan.header.id,
+        entries: plan.entries,
+        requests: plan.header.requests,
+        host: hostname(),
+      },
+    }),
   });
 }
 
@@ -223,13 +209,6 @@ function leftOutByField({ leftOut }: Summary): Record<string, number> {
   for (const { count, field } of leftOut) counts[field] = (counts[field] ?? 0) + count;
   return counts;
 }
-
-const notedPlan = ({ entries, header: { id, requests } }: OpenPlan): NotedPlan => ({
-  id,
-  entries,
-  requests,
-  host: hostname(),
-});
 
 function valuesOf(
   session: Session,
@@ -252,14 +231,14 @@ function valuesOf(
 }
 
 async function outlookOf(
-  { mapping, stores }: Session,
-  { requests: spent, summary, work }: Comparison,
-  terminateMissing: boolean,
+  { stores }: Session,
+  { requests: spent, summary }: Comparison,
+  options: CompareOptions,
+  requests: number,
 ): Promise<Outlook> {
   const readings = await takeReadings(stores);
-  const requests = requestsFor(work, terminateMissing, mapping.keeps);
   const { live, bulk } = waitingRequests(readings);
-  const terminations = terminationsIn(summary, terminateMissing);
+  const terminations = terminationsIn(summary, options);
   const { counted, limit } = readings.terminations;
   return {
     spent,
@@ -275,12 +254,11 @@ async function outlookOf(
 async function planFor(
   { baseUrl, config, dir, mapping, mappingHash, stores }: Session,
   { listing, path, scan }: OpenSnapshot,
-  options: CompareOptions &
-    Pick<PlanHeader, "doubts"> & { readonly kind: string; readonly asOf: number },
-  requests: number,
-  work: WorkFile,
+  made: Made,
+  { doubts, requests }: { readonly doubts: string[]; readonly requests: number },
+  entries: Iterable<PlanEntry>,
 ): Promise<OpenPlan> {
-  const { asOf, doubts = [], idFrom, kind, maxAge, object, plan, snapshotPath = path } = options;
+  const { asOf, idFrom, kind, maxAge, object, plan, snapshotPath = path } = made;
   const now = new Date(stores.clock.now()).toISOString();
   const file = plan ?? join(dir, `plan-${now.replaceAll(":", "-")}.ndjson`);
   const header: PlanHeader = {
@@ -307,19 +285,12 @@ async function planFor(
   // Noted before the plan is written: after a crash in between, records are kept in vain. In the other order,
   // records that a plan needs could be removed.
   listing?.keepFor(header.id, stores.clock.now() + maxAge * HOUR_MS);
-  const { terminateMissing = false } = options;
-  return writePlan(file, header, planEntries(work, terminateMissing, mapping.keeps));
+  return writePlan(file, header, entries);
 }
 
-function firstTerminations(
-  work: WorkFile,
-  terminateMissing: boolean,
-  { keeps }: Session["mapping"],
-): string[] {
-  const codes: string[] = [];
-  for (const { code, kind } of planEntries(work, terminateMissing, keeps)) {
-    if (kind === "ended" || kind === "extra") codes.push(code);
-    if (codes.length === MOST_LISTED) break;
-  }
-  return codes;
-}
+const firstTerminations = (entries: IteratorObject<PlanEntry>): string[] =>
+  entries
+    .filter(({ kind }) => kind === "ended" || kind === "extra")
+    .take(MOST_LISTED)
+    .map(({ code }) => code)
+    .toArray();

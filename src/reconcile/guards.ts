@@ -20,15 +20,19 @@ const SOME = 20;
 const ONE_OF = 100;
 
 export interface GuardOptions {
-  readonly terminateMissing: boolean;
+  readonly terminateMissing?: boolean;
   /** Undefined: as SOME and ONE_OF say. */
-  readonly maxTerminate: number | undefined;
+  readonly maxTerminate?: number | undefined;
   /** Most records are expected to be new at the service. */
-  readonly firstLoad: boolean;
+  readonly firstLoad?: boolean;
   /** Nobody looks at the plan before it is carried out. */
   readonly isUnseen?: boolean;
   /** Fields that a person has accepted as lacking, or as hardly understood. */
-  readonly accept?: readonly string[] | undefined;
+  readonly accept?: readonly string[];
+}
+
+/** What a snapshot may lack as a whole. */
+export interface LackingObjects {
   /** Objects of which the CRM has listed no record. */
   readonly emptyObjects?: readonly string[];
   /** Objects that the mapping names and of which a file has no record: it may be the export of another object. */
@@ -36,16 +40,8 @@ export interface GuardOptions {
 }
 
 /** Active relations that a plan would terminate. */
-export function terminationsIn({ counts }: Summary, terminateMissing: boolean): number {
-  return counts.ended + (terminateMissing ? counts.extra : 0);
-}
-
-const allowedTerminations = ({ active }: Summary, options: GuardOptions): number =>
-  options.maxTerminate ?? (isPart(options) ? 0 : someOf(active));
-
-/** Whether the snapshot may be only a part of the CRM, so that what it lacks is not missing there. */
-const isPart = ({ absentObjects = [], terminateMissing }: GuardOptions): boolean =>
-  terminateMissing && absentObjects.length > 0;
+export const terminationsIn = ({ counts }: Summary, { terminateMissing }: GuardOptions): number =>
+  counts.ended + (terminateMissing === true ? counts.extra : 0);
 
 const someOf = (relations: number): number => Math.max(SOME, Math.floor(relations / ONE_OF));
 
@@ -117,7 +113,18 @@ export type Stop =
   | { readonly why: Exclude<StopReason, "terminations">; readonly says: string }
   | { readonly why: "terminations"; readonly says: string; readonly terminations: number };
 
-export function stopFor(summary: Summary, options: GuardOptions): Stop | undefined {
+export function stopFor(
+  summary: Summary,
+  options: GuardOptions,
+  { absentObjects = [], emptyObjects = [] }: LackingObjects,
+): Stop | undefined {
+  const {
+    accept,
+    firstLoad = false,
+    isUnseen = false,
+    maxTerminate,
+    terminateMissing = false,
+  } = options;
   const { records, nameless, codes, lacking, matched, active, counts, relations } = summary;
   if (isShortList(lacking, relations)) {
     const says = `the service does not list ${lacking} relations that it has had: its list may have ended early, and they would be created again. Compare again; if they are really gone there, let the ledger forget them first (crmsync ledger forget --apply)`;
@@ -130,38 +137,37 @@ export function stopFor(summary: Summary, options: GuardOptions): Stop | undefin
   }
   const known = Math.min(codes, active);
   // Few relations cannot be judged by a share. But if a larger snapshot has none of them, a person must look.
-  const isStrange = options.isUnseen === true && active > 0 && codes > active && matched === 0;
+  const isStrange = isUnseen && active > 0 && codes > active && matched === 0;
   const isOther = isStrange || (known >= FEW && matched < known * MATCHED_SHARE);
-  if (!options.firstLoad && isOther) {
+  if (!firstLoad && isOther) {
     const says = `the service has ${active} active relations, and only ${matched} of the ${codes} crmCodes of the snapshot: it may be of another CRM, or the mapping makes other crmCodes. If most records are new, give --first-load`;
     return { why: "other_crm", says };
   }
-  if (options.terminateMissing && nameless > 0) {
+  if (terminateMissing && nameless > 0) {
     const says = `${nameless} records have no crmCode, so it is not known which relations are missing in the CRM: correct them, or leave out --terminate-missing`;
     return { why: "nameless", says };
   }
-  const { emptyObjects = [] } = options;
-  if (options.terminateMissing && emptyObjects.length > 0) {
+  if (terminateMissing && emptyObjects.length > 0) {
     const says = `the CRM lists no ${emptyObjects.join(" and no ")}, so it is not known which relations are missing in it: its credentials may not be allowed to read them. Leave out --terminate-missing`;
     return { why: "empty", says };
   }
-  const doubts = options.isUnseen === true ? doubtsOf(summary, options.accept) : [];
+  const doubts = isUnseen ? doubtsOf(summary, accept) : [];
   const [first] = doubts;
   if (first !== undefined) {
     const says = `${doubts.map((one) => one.says).join("; ")}. Correct the export or the mapping (crmsync preview FILE); or, if it is right, give ${acceptText(doubts)}`;
     return { why: first.why, says };
   }
-  const terminations = terminationsIn(summary, options.terminateMissing);
-  const allowed = allowedTerminations(summary, options);
+  const terminations = terminationsIn(summary, options);
+  // It may be only a part of the CRM: what it lacks is not missing there.
+  const isPart = terminateMissing && absentObjects.length > 0;
+  const allowed = maxTerminate ?? (isPart ? 0 : someOf(active));
   if (terminations > allowed) {
-    const says = `it would terminate ${terminations} of ${active} active relations, and ${allowed} are allowed${becauseOf(options)}. If this is right, give --max-terminate ${terminations}`;
+    const why =
+      isPart && maxTerminate === undefined
+        ? `, because the snapshot has no ${absentObjects.join(" and no ")}`
+        : "";
+    const says = `it would terminate ${terminations} of ${active} active relations, and ${allowed} are allowed${why}. If this is right, give --max-terminate ${terminations}`;
     return { why: "terminations", says, terminations };
   }
   return undefined;
-}
-
-function becauseOf(options: GuardOptions): string {
-  const { absentObjects = [], maxTerminate } = options;
-  if (!isPart(options) || maxTerminate !== undefined) return "";
-  return `, because the snapshot has no ${absentObjects.join(" and no ")}`;
 }

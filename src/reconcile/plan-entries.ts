@@ -34,9 +34,3 @@ function requestsOf({ fingerprint, kind, unclear, variant }: RecordRow, keeps: K
   const keepsFields = unclear !== null || keptFieldsOf(variant ?? undefined, keeps) !== undefined;
   return fingerprint === null || (isUpdate && keepsFields) ? WITH_READ : 1;
 }
-
-export function requestsFor(work: WorkFile, terminateMissing: boolean, keeps: Keeps): number {
-  let requests = 0;
-  for (const entry of planEntries(work, terminateMissing, keeps)) requests += entry.requests;
-  return requests;
-}

@@ -21,7 +21,7 @@ import { WorkFile } from "./work-file.ts";
 export interface ComparisonOptions extends RecordOptions {
   /** When the snapshot was taken, ms. */
   readonly asOf: number;
-  readonly showValues: boolean;
+  readonly showValues?: boolean;
 }
 
 export interface Comparison {

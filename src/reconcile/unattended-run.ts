@@ -23,19 +23,12 @@ const MAX_ASKED_HOURS = 3 * MAX_AGE_HOURS;
 
 export interface RunOptions extends Pick<
   CompareOptions,
-  "accept" | "idFrom" | "object" | "report"
+  "accept" | "asOf" | "idFrom" | "kind" | "object" | "plan" | "report" | "snapshotPath"
 > {
-  /** When the export began, ms; undefined: as its file tells. */
-  readonly asOf?: number;
   /** How it was saved; undefined: it is found out. */
   readonly encoding?: Encoding;
   /** Whether the plan is carried out. */
   readonly isApplied: boolean;
-  /** Where the plan is written that is not carried out, and where its snapshot will lie then. */
-  readonly plan?: string;
-  readonly snapshotPath?: string;
-  /** Exports of one kind follow each other: an older one must not undo a newer one. */
-  readonly kind?: string;
 }
 
 /** What was found; it stands in the result. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { stopFor } from "../../../src/reconcile/guards.ts";
+import { stopFor, type GuardOptions, type LackingObjects } from "../../../src/reconcile/guards.ts";
 import type { Summary } from "../../../src/reconcile/summary.ts";
 import { NO_DRIFT } from "../../../src/sync/drift.ts";
 
@@ -217,13 +217,14 @@ test.for([
   ["records without a crmCode, and no end for it", { nameless: 1 }, NO_LEAVE, undefined],
   ["records without a crmCode", { nameless: 1, counts: { extra: 1 } }, MISSING, "nameless"],
 ] as const)("%s", ([, changes, options, why]) => {
-  expect(stopFor(summary(changes), options)?.why).toBe(why);
+  const given: GuardOptions & LackingObjects = options;
+  expect(stopFor(summary(changes), given, given)?.why).toBe(why);
 });
 
 test("a stop for a part of the CRM says so, unless the number was given", () => {
   const options = { ...MISSING, absentObjects: ["company"] };
   const says = (maxTerminate: number | undefined) =>
-    stopFor(summary({ counts: { extra: 2 } }), { ...options, maxTerminate })?.says;
+    stopFor(summary({ counts: { extra: 2 } }), { ...options, maxTerminate }, options)?.says;
   expect(says(undefined)).toContain("because the snapshot has no company");
   expect(says(1)).not.toContain("because");
 });
