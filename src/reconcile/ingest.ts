@@ -9,6 +9,7 @@ import {
   planRecord,
   requireNoSource,
   requireOwnCode,
+  type LeftOutValue,
   type PlannedRecord,
   type PlanningView,
 } from "./plan-record.ts";
@@ -19,6 +20,7 @@ import { listOf, type RecordRow, type WorkFile } from "./work-file.ts";
 const BATCH = 5000;
 
 export interface Ingested {
+  /** Records or events of the snapshot. */
   readonly records: number;
   /** Records that the mapping leaves out. */
   readonly ignored: number;
@@ -29,8 +31,8 @@ export interface Ingested {
   readonly repeated: number;
   /** The CRM's objects of all records, such as contact, in lower case. */
   readonly objects: readonly string[];
-  /** How many values the mapping left out: field → reason → records. */
-  readonly leftOut: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  /** Values that the mapping left out, the most frequent first: the service keeps what it has there. */
+  readonly leftOut: readonly (LeftOutValue & { readonly count: number })[];
   /** By field: of the records that have one, how many could be used. Only fields of which one could not. */
   readonly understood: Readonly<Record<string, { readonly of: number; readonly used: number }>>;
   /** What the mapping reads, and no record has. */
@@ -100,14 +102,15 @@ export async function ingest(
 
 /** Counts values that the mapping left out, and those that it could use. */
 class ValueCounts {
-  readonly #leftOut: Record<string, Record<string, number>> = {};
+  readonly #leftOut = new Map<string, Ingested["leftOut"][number]>();
   readonly #used = new Map<string, number>();
   readonly #unclear = new Map<string, number>();
 
   add({ body = {}, leftOut, wanted }: Extract<PlannedRecord, { kind: "wanted" }>): void {
     for (const { field, reason } of leftOut) {
-      const reasons = (this.#leftOut[field] ??= {});
-      reasons[reason] = (reasons[reason] ?? 0) + 1;
+      const key = `${field} ${reason}`;
+      const count = (this.#leftOut.get(key)?.count ?? 0) + 1;
+      this.#leftOut.set(key, { field, reason, count });
     }
     for (const field of Object.keys(body)) this.#used.set(field, (this.#used.get(field) ?? 0) + 1);
     const absent = leftOut.filter(({ reason }) => reason === "not_carried");
@@ -123,7 +126,8 @@ class ValueCounts {
       const used = this.#used.get(field) ?? 0;
       return [field, { of: used + unclear, used }] as const;
     });
-    return { leftOut: this.#leftOut, understood: Object.fromEntries(understood) };
+    const leftOut = [...this.#leftOut.values()].sort((a, b) => b.count - a.count);
+    return { leftOut, understood: Object.fromEntries(understood) };
   }
 }
 

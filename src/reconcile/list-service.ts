@@ -29,6 +29,7 @@ const COMPLETE_MS = 600_000;
 export interface Listed {
   /** When the first page was requested, ms. */
   readonly startedAt: number;
+  /** Relations at the service, and those that are not terminated. */
   readonly relations: number;
   readonly active: number;
   readonly requests: number;

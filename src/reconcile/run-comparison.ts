@@ -99,11 +99,8 @@ export async function runComparison(
     if (!isShortList(lacking, listed.relations))
       await resolveLive({ ...stores, ledger }, work, listed);
     const requests = session.requests + listed.requests;
-    const summary = {
-      ...summarise(work, ingested, listed, lacking),
-      encoding: snapshot.scan.encoding,
-    };
-    return { summary, requests, work };
+    const more = { encoding: snapshot.scan.encoding, lacking };
+    return { summary: summarise(work, ingested, listed, more), requests, work };
   } catch (error) {
     work.close();
     throw error;

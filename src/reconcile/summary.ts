@@ -1,6 +1,4 @@
 /** What a finished comparison has found, in numbers. */
-import type { WarningReason } from "../mapping/mapping.ts";
-import type { Unread } from "../mapping/unread-paths.ts";
 import type { Variant } from "../service-spec/business-relation.ts";
 import { DRIFT_KINDS, type DriftKind } from "../sync/drift.ts";
 import type { Problem } from "../event/problem.ts";
@@ -33,21 +31,13 @@ export interface Emptied {
   readonly of: number;
 }
 
-export interface Summary {
-  /** Records or events of the snapshot, and those whose crmCode is not known. */
-  readonly records: number;
-  readonly nameless: number;
-  /** Rows that are no record, and records that stand twice with the same content. */
-  readonly skipped: number;
-  readonly repeated: number;
+export interface Summary
+  extends Omit<Ingested, "ignored" | "objects">, Pick<Listed, "active" | "relations"> {
   /** How the snapshot was read. */
   readonly encoding: Encoding;
   /** crmCodes of the snapshot, and those of them that the service lists. */
   readonly codes: number;
   readonly matched: number;
-  /** Relations at the service, and those that are not terminated. */
-  readonly relations: number;
-  readonly active: number;
   /** Relations of the snapshot that the ledger is sure of, and that the service does not list. */
   readonly lacking: number;
   readonly counts: Readonly<Record<CountName, number>>;
@@ -56,29 +46,17 @@ export interface Summary {
   readonly emptied: Readonly<Record<string, number>>;
   /** Fields of which no record has a value, and that the plan would empty at relations of the service. */
   readonly emptiedEverywhere: readonly Emptied[];
-  /** What the mapping reads, and no record has. */
-  readonly unread: readonly Unread[];
   /** Fields that can be made of no record for that, and how many relations keep theirs. */
   readonly notCarried: Readonly<Record<string, number>>;
   readonly reasons: readonly Reason[];
-  /** Values that the mapping left out, and how many: the service keeps what it has there. */
-  readonly leftOut: readonly LeftOut[];
-  /** Of the records that have a value in a field, how many could be used; only fields of which one could not. */
-  readonly understood: Ingested["understood"];
-}
-
-export interface LeftOut {
-  readonly field: string;
-  readonly reason: WarningReason;
-  readonly count: number;
 }
 
 export function summarise(
   work: WorkFile,
   ingested: Ingested,
-  listed: Listed,
-  lacking: number,
-): Omit<Summary, "encoding"> {
+  { active, relations }: Listed,
+  more: Pick<Summary, "encoding" | "lacking">,
+): Summary {
   const found: Record<string, number> = {};
   const tables = ["records WHERE kind NOT IN ('invalid', 'unmappable')", "rejects"];
   for (const table of tables) {
@@ -90,35 +68,21 @@ export function summarise(
   }
   const names = [...DRIFT_KINDS, ...Object.keys(AGREEING)];
   const counts = Object.fromEntries(names.map((name) => [name, found[name] ?? 0]));
+  const { ignored, objects: _, ...read } = ingested;
   return {
-    records: ingested.records,
-    nameless: ingested.nameless,
-    skipped: ingested.skipped,
-    repeated: ingested.repeated,
+    ...read,
+    ...more,
     codes: work.count("SELECT count(position) AS n FROM records"),
     matched: work.count("SELECT count(was) AS n FROM records WHERE position IS NOT NULL"),
-    relations: listed.relations,
-    active: listed.active,
-    lacking,
-    counts: { ...counts, ignored: ingested.ignored } as Summary["counts"],
+    relations,
+    active,
+    counts: { ...counts, ignored } as Summary["counts"],
     ...fieldCounts(work),
     emptiedEverywhere: emptiedEverywhere(work),
     notCarried: notCarriedIn(work),
-    unread: ingested.unread,
     reasons: reasonsIn(work),
-    leftOut: leftOutOf(ingested),
-    understood: ingested.understood,
   };
 }
-
-const leftOutOf = ({ leftOut }: Ingested): LeftOut[] =>
-  Object.entries(leftOut)
-    .flatMap(([field, reasons]) =>
-      Object.entries(reasons).map(([reason, count]) => {
-        return { field, reason: reason as WarningReason, count };
-      }),
-    )
-    .toSorted((a, b) => b.count - a.count);
 
 /** How often each field differs, the most frequent first. */
 function fieldCounts(work: WorkFile): Pick<Summary, "emptied" | "fields"> {
@@ -173,15 +137,14 @@ function emptiedEverywhere(work: WorkFile): Emptied[] {
 }
 
 function reasonsIn(work: WorkFile): Reason[] {
-  const reasons = new Map<string, { problem: Problem; count: number }>();
+  const reasons = new Map<string, Reason>();
   const sql = "SELECT problems, count(*) AS n FROM rejects GROUP BY problems";
   for (const { problems, n } of work.all<{ problems: string; n: number }>(sql)) {
     for (const problem of JSON.parse(problems) as Problem[]) {
       const key = `${problem.field}\n${problem.rule}`;
       const known = reasons.get(key);
-      reasons.set(key, { problem: known?.problem ?? problem, count: (known?.count ?? 0) + n });
+      reasons.set(key, { ...problem, ...known, count: (known?.count ?? 0) + n });
     }
   }
-  const all = [...reasons.values()].map(({ problem, count }) => ({ ...problem, count }));
-  return all.sort((a, b) => b.count - a.count);
+  return [...reasons.values()].sort((a, b) => b.count - a.count);
 }

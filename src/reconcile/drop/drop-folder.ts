@@ -44,7 +44,7 @@ export class DropFolder {
    */
   async look(now: number): Promise<Look> {
     await this.#prepare();
-    const files = await this.#files((name) => !isMarker(name));
+    const files = await this.#files();
     const quiet = this.#quiet.note(files, now);
     const complete: string[] = [];
     // The oldest first: an older export must not come after a newer one.
@@ -107,10 +107,10 @@ export class DropFolder {
     return undefined;
   }
 
-  async #files(isMeant: (name: string) => boolean): Promise<Map<string, Traits>> {
+  async #files(): Promise<Map<string, Traits>> {
     const files = new Map<string, Traits>();
     for (const name of await readdir(this.dir)) {
-      if (LEFT_ALONE.test(name) || !isMeant(name)) continue;
+      if (LEFT_ALONE.test(name) || isMarker(name)) continue;
       const traits = await traitsOf(join(this.dir, name));
       if (traits !== undefined) files.set(name, traits);
     }

@@ -1,20 +1,15 @@
 /** The marker that a sender puts beside a complete file: `NAME.EXT.done` or `NAME.done`. */
 import { parse } from "node:path";
 import { UserError } from "../../ops/user-error.ts";
-import { ENCODINGS, type Encoding } from "../../snapshot/scan-file.ts";
+import { ENCODINGS } from "../../snapshot/scan-file.ts";
 import { normalTime } from "../../event/event-order.ts";
 import type { Traits } from "./quiet-watch.ts";
+import type { Task } from "./task.ts";
 
 const END = ".done";
 
 /** What a sender may say in a marker; the same as the options of the command. */
-export interface MarkerOptions {
-  readonly asOf?: number;
-  readonly object?: string;
-  readonly idFrom?: string;
-  readonly encoding?: Encoding;
-  readonly accept?: readonly string[];
-}
+export type MarkerOptions = Pick<Task, "accept" | "asOf" | "encoding" | "idFrom" | "object">;
 
 export const isMarker = (name: string): boolean => name.endsWith(END);
 
@@ -26,41 +21,34 @@ export const markersOf = (name: string): readonly string[] => [
 /** Whether it was written before its file was complete. Both times are those of the folder's machine. */
 export const isOutdated = (marker: Traits, file: Traits): boolean => marker.ctimeMs < file.ctimeMs;
 
+/** What each key of a marker says. */
+const KEYS: Readonly<Record<string, (value: string, name: string) => MarkerOptions>> = {
+  "as-of": (value, name) => {
+    if (normalTime(value) !== undefined) return { asOf: Date.parse(value) };
+    throw new UserError(`${name}: as-of must be a time, as 2026-11-21T08:00:00Z`);
+  },
+  object: (object) => ({ object }),
+  "id-from": (idFrom) => ({ idFrom }),
+  encoding: (value, name) => {
+    const encoding = ENCODINGS.find((one) => one === value.toLowerCase());
+    if (encoding !== undefined) return { encoding };
+    throw new UserError(`${name}: encoding must be one of ${ENCODINGS.join(", ")}`);
+  },
+  accept: (fields) => ({ accept: fields.split(",").map((field) => field.trim()) }),
+};
+
 /** Other lines, a checksum for instance, are meant for other programs and ignored. */
-const LINE = /^\s*(as-of|object|id-from|encoding|accept)\s*[:=]\s*(.*?)\s*$/i;
+const LINE = new RegExp(`^\\s*(${Object.keys(KEYS).join("|")})\\s*[:=]\\s*(.*?)\\s*$`, "i");
 
 /** @throws UserError for a value that cannot be used. */
 export function parseMarker(name: string, text: string): MarkerOptions {
-  const options: { -readonly [Name in keyof MarkerOptions]: MarkerOptions[Name] } = {};
+  let options: MarkerOptions = {};
   for (const line of text.split(/\r?\n/)) {
     const [, key = "", value = ""] = LINE.exec(line) ?? [];
-    if (key === "") continue;
+    const read = KEYS[key.toLowerCase()];
+    if (read === undefined) continue;
     if (value === "") throw new UserError(`${name} has no value for ${key}`);
-    switch (key.toLowerCase()) {
-      case "as-of":
-        if (normalTime(value) === undefined) {
-          throw new UserError(`${name}: as-of must be a time, as 2026-11-21T08:00:00Z`);
-        }
-        options.asOf = Date.parse(value);
-        break;
-      case "encoding": {
-        const encoding = ENCODINGS.find((one) => one === value.toLowerCase());
-        if (encoding === undefined) {
-          throw new UserError(`${name}: encoding must be one of ${ENCODINGS.join(", ")}`);
-        }
-        options.encoding = encoding;
-        break;
-      }
-      case "accept":
-        options.accept = value.split(",").map((field) => field.trim());
-        break;
-      case "object":
-        options.object = value;
-        break;
-      case "id-from":
-        options.idFrom = value;
-        break;
-    }
+    options = { ...options, ...read(value, name) };
   }
   return options;
 }

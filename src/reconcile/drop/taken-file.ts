@@ -1,6 +1,6 @@
 /** A file that was taken from the folder: its task, its reports, and its end. */
 import { readdir, rename, rm, writeFile } from "node:fs/promises";
-import { join, parse } from "node:path";
+import { basename, join, parse } from "node:path";
 import { removeTask, writeTask, type Task } from "./task.ts";
 
 /** What lies beside the file; in `taken` it has a hidden name. */
@@ -59,11 +59,10 @@ export class TakenFile {
 
   /** @param resultAt makes the result that a person reads, from the path that the file will have */
   async end(folder: "done" | "failed", resultAt: (place: string) => object): Promise<void> {
-    const name = await freeName(join(this.#dir, folder), this.#task.name);
-    const result = resultAt(join(this.#dir, folder, name));
-    const text = `${JSON.stringify(result, undefined, 2)}\n`;
+    const place = await this.placeIn(folder);
+    const text = `${JSON.stringify(resultAt(place), undefined, 2)}\n`;
     await writeFile(this.#inTaken(RESULT), text, { mode: 0o600 });
-    await this.note({ end: { folder, name } });
+    await this.note({ end: { folder, name: basename(place) } });
     await finishTask(this.#dir, this.#task);
   }
 
