@@ -42,9 +42,11 @@ export interface PreviewInput {
 }
 
 export interface ReadOptions {
-  readonly object?: string;
+  /** The CRM's object, for records that do not name it. */
+  readonly object?: string | undefined;
   readonly id?: string;
-  readonly idFrom?: string;
+  /** The field that holds the records' id. */
+  readonly idFrom?: string | undefined;
   /** The source of the events that records without one stand for. */
   readonly source?: string;
 }

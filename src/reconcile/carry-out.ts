@@ -206,14 +206,10 @@ async function feed(
   { keepClaim, onPause, onProgress }: CarryOutView & Pick<ApplyView, "keepClaim">,
 ): Promise<Applied> {
   const { fingerprintOf, mapping, stores } = session;
-  const { asOf, object, idFrom } = plan.header.snapshot;
-  const options = {
-    ...(object !== undefined && { object }),
-    ...(idFrom !== undefined && { idFrom }),
-  };
+  const options = plan.header.snapshot;
   return applyPlan(plan, {
     stores,
-    events: readEvents(snapshot, mapping, options, Date.parse(asOf)),
+    events: readEvents(snapshot, mapping, options, Date.parse(options.asOf)),
     view: {
       mapping,
       fingerprintOf,

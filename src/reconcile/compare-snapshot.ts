@@ -31,7 +31,7 @@ const MOST_LISTED = 50;
 
 export interface CompareOptions extends RecordOptions, GuardOptions {
   /** When the snapshot was taken, ms; undefined: as its file tells. */
-  readonly asOf?: number;
+  readonly asOf?: number | undefined;
   /** What began the comparison. */
   readonly source: ComparisonSource;
   /** Exports of one kind follow each other; undefined: names that differ only in numbers are of one kind. */
@@ -48,7 +48,7 @@ export interface CompareOptions extends RecordOptions, GuardOptions {
 }
 
 /** What a comparison was made with: its kind as comparisons note it, and when its snapshot was taken. */
-type Made = CompareOptions & Required<Pick<CompareOptions, "asOf" | "kind">>;
+type Made = CompareOptions & { readonly asOf: number; readonly kind: string };
 
 /** What carrying the plan out would take. */
 export interface Outlook {
@@ -270,14 +270,14 @@ async function planFor(
     mapping: mapping.name,
     mappingHash,
     snapshot: {
-      ...(snapshotPath !== undefined && { file: snapshotPath }),
-      ...(listing !== undefined && { from: listing.crm }),
-      ...(path !== undefined && { kind }),
+      file: snapshotPath,
+      from: listing?.crm,
+      kind: path && kind,
       hash: scan.hash,
       encoding: scan.encoding,
       asOf: new Date(asOf).toISOString(),
-      ...(object !== undefined && { object }),
-      ...(idFrom !== undefined && { idFrom }),
+      object,
+      idFrom,
     },
     requests,
     ...(doubts.length > 0 && { doubts }),

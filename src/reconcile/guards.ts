@@ -28,7 +28,7 @@ export interface GuardOptions {
   /** Nobody looks at the plan before it is carried out. */
   readonly isUnseen?: boolean;
   /** Fields that a person has accepted as lacking, or as hardly understood. */
-  readonly accept?: readonly string[];
+  readonly accept?: readonly string[] | undefined;
 }
 
 /** What a snapshot may lack as a whole. */

@@ -3,19 +3,14 @@ import type { CrmEvent } from "../event/crm-event.ts";
 import { isObject } from "../mapping/is-object.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import { UserError } from "../ops/user-error.ts";
-import { inputOfRecord } from "../preview/read-records.ts";
+import { inputOfRecord, type ReadOptions } from "../preview/read-records.ts";
 import { readSnapshot, type Snapshot } from "../snapshot/read-snapshot.ts";
 import type { Item } from "../snapshot/item.ts";
 
 /** The source of events that are made from records. */
 export const SOURCE = "/reconcile";
 
-export interface RecordOptions {
-  /** The CRM's object, for records that do not name it. */
-  readonly object?: string;
-  /** The field that holds the records' id. */
-  readonly idFrom?: string;
-}
+export type RecordOptions = Pick<ReadOptions, "idFrom" | "object">;
 
 /** One event, before its envelope is checked. */
 export interface SnapshotEvent {

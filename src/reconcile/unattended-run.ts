@@ -26,7 +26,7 @@ export interface RunOptions extends Pick<
   "accept" | "asOf" | "idFrom" | "kind" | "object" | "plan" | "report" | "snapshotPath"
 > {
   /** How it was saved; undefined: it is found out. */
-  readonly encoding?: Encoding;
+  readonly encoding?: Encoding | undefined;
   /** Whether the plan is carried out. */
   readonly isApplied: boolean;
 }

@@ -10,16 +10,14 @@ import { AGREEING, type Summary } from "../../reconcile/summary.ts";
 import { clockTime } from "../../status/clock-time.ts";
 import { DRIFT, DRIFT_KINDS } from "../../sync/drift.ts";
 import { print, printJson } from "../output.ts";
+import type { ReconcileOptions } from "./options.ts";
 
-interface PrintOptions {
+interface PrintOptions extends Pick<ReconcileOptions, "accept" | "apply" | "json"> {
   readonly stop: Stop | undefined;
   /** Set when the mapping is not the daemon's. */
   readonly trial: { readonly mapping: string; readonly deployed: string } | undefined;
   readonly planned: { readonly file: string; readonly entries: number } | undefined;
   readonly listing: Pick<CrmListing, "crm" | "objects" | "requests"> | undefined;
-  readonly json?: true;
-  readonly apply?: string | true;
-  readonly accept?: readonly string[];
 }
 
 /** Reasons and fields that are printed, at most; the report has all of them. */
