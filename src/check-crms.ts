@@ -4,7 +4,8 @@ import { createCrmApi } from "./crm/api-client.ts";
 import { CHECKERS } from "./crm/checkers.ts";
 import type { CrmSource } from "./crm/connector.ts";
 import { CONNECTORS, CRMS } from "./crm/connectors.ts";
-import { checkCrm, type CheckApi, type CrmLine, type CrmReport } from "./crm/crm-check.ts";
+import { checkCrm, type CrmLine, type CrmReport } from "./crm/crm-check.ts";
+import type { RecordApi } from "./crm/record-reader.ts";
 import type { Mapping } from "./mapping/mapping.ts";
 import { relationsOf } from "./sync/mapped.ts";
 import type { CrmCheck, CrmChecks, CrmChecksByName } from "./state/crm-checks.ts";
@@ -96,7 +97,7 @@ async function check(
   if (checker === undefined) return { lines: [], types: {}, changed: {} };
   let clock: { aheadMs: number; uncertainMs: number } | undefined;
   const client = createCrmApi({ timeoutMs: TIMEOUT_MS, wrapsLists: true, proxy: proxyOf(config) });
-  const api: CheckApi = {
+  const api: RecordApi = {
     ...client,
     setting: (variable) => settingOf(config, variable)?.() ?? "",
     async get(...request) {

@@ -6,9 +6,8 @@ import type { Job } from "bullmq";
 import { proxyOf, settingOf } from "../src/config.ts";
 import { createCrmApi, type CrmApi } from "../src/crm/api-client.ts";
 import { CRMS } from "../src/crm/connectors.ts";
-import type { FetchedRecord, NotRead, RecordReader } from "../src/crm/record-reader.ts";
+import type { FetchedRecord, NotRead, RecordApi, RecordReader } from "../src/crm/record-reader.ts";
 import { ownersOf, withRelated } from "../src/crm/related.ts";
-import type { RelatedApi } from "../src/crm/relation-reader.ts";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import type { Part } from "../src/ops/shutdown.ts";
 import {
@@ -311,7 +310,7 @@ async function readAndTime<Found extends { readonly kind: "found" | "missing" }>
 function accessTo(
   { api, runtime: { config } }: Fetching,
   crm: string,
-): NotRead | { readonly reader: RecordReader; readonly api: RelatedApi } {
+): NotRead | { readonly reader: RecordReader; readonly api: RecordApi } {
   const reader = readerOf(crm);
   const missing = reader && missingSettings(config, reader);
   if (reader === undefined || missing === undefined || missing.length > 0) {

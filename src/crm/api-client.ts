@@ -7,12 +7,6 @@ import { isObject, parseFromCrm } from "./json-value.ts";
 import { isRecordNotFound, type ApiResult, type NotRead, type RecordApi } from "./record-reader.ts";
 
 export interface CrmApi extends Omit<RecordApi, "setting"> {
-  /** @param content sent as JSON */
-  post(
-    url: string,
-    headers: Readonly<Record<string, string>>,
-    content: unknown,
-  ): Promise<ApiResult>;
   close(): Promise<void>;
 }
 

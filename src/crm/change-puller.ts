@@ -1,10 +1,7 @@
 /** Asks a CRM's API what has changed since a cursor, page by page: webhooks get lost, or cannot reach us. */
-import type { CrmApi } from "./api-client.ts";
 import { timeOf, type Json } from "./json-value.ts";
 import type { NotListed } from "./record-lister.ts";
 import type { RecordApi } from "./record-reader.ts";
-
-export type PullApi = RecordApi & Pick<CrmApi, "post">;
 
 /** Needs the same variables as the CRM's lister, and keeps its pause between requests. */
 export interface ChangePuller {
@@ -13,7 +10,7 @@ export interface ChangePuller {
    * @param fields names that the mapping reads.
    */
   open(
-    api: PullApi,
+    api: RecordApi,
     object: string,
     fields: ReadonlySet<string>,
   ): Promise<ObjectChanges | NotListed>;

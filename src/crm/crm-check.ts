@@ -3,11 +3,8 @@
  * the webhooks that send their changes.
  */
 import { nearest } from "../mapping/nearest.ts";
-import type { CrmApi } from "./api-client.ts";
 import type { NotListed } from "./record-lister.ts";
-import type { ApiResult, NotFound, NotRead, RecordApi } from "./record-reader.ts";
-
-export type CheckApi = RecordApi & Pick<CrmApi, "post">;
+import type { ApiResult, RecordApi } from "./record-reader.ts";
 
 /** How one CRM describes itself. */
 export interface CrmChecker {
@@ -17,15 +14,15 @@ export interface CrmChecker {
    * @param wanted the names that the mapping reads.
    * @returns name → type; `not_found`: the CRM has no such object.
    */
-  fields(api: CheckApi, object: string, wanted: readonly string[]): Promise<Fields | NotGiven>;
+  fields(api: RecordApi, object: string, wanted: readonly string[]): Promise<Fields | NotListed>;
   /** Lists one record, where `fields` does not tell whether records can be read. */
-  probe?(api: CheckApi, object: string): Promise<ApiResult>;
+  probe?(api: RecordApi, object: string): Promise<ApiResult>;
   /** What a person must allow for an object to be read. */
   right(object: string): string;
   /** The rights of the credential, where the CRM lists them. */
-  rights?(api: CheckApi): Promise<ReadonlySet<string> | undefined>;
+  rights?(api: RecordApi): Promise<ReadonlySet<string> | undefined>;
   /** What active webhooks send here, as `<object>.<action>`; each may be `*`. */
-  sent(api: CheckApi): Promise<ReadonlySet<string> | NotGiven>;
+  sent(api: RecordApi): Promise<ReadonlySet<string> | NotListed>;
   readonly actions: readonly string[];
   /** Actions on records that are rare, such as a merge. */
   readonly rare?: readonly string[];
@@ -37,7 +34,6 @@ export interface CrmChecker {
 
 type Path = readonly string[];
 type Fields = ReadonlyMap<string, string>;
-type NotGiven = NotFound | NotRead | NotListed;
 
 export interface CrmLine {
   readonly what: "api" | "credentials" | "rights" | "fields" | "webhooks" | "clock";
@@ -63,7 +59,7 @@ export interface CrmReport {
 
 export interface CrmToCheck {
   readonly checker: CrmChecker;
-  readonly api: CheckApi;
+  readonly api: RecordApi;
   readonly objects: readonly ObjectNeeds[];
   readonly hasWebhooks: boolean;
   /** What was reported before. */
@@ -218,7 +214,7 @@ async function webhookLine(objects: readonly ObjectNeeds[], crm: CrmToCheck): Pr
   return { what: "webhooks", result: missing.length > 0 ? "fail" : "warn", says, remedy };
 }
 
-function refused(result: NotGiven | ApiResult, object: string, checker: CrmChecker): CrmLine {
+function refused(result: NotListed | ApiResult, object: string, checker: CrmChecker): CrmLine {
   const why = reasonOf(result);
   const give = `give the credential ${checker.right(object)}`;
   if (result.kind === "not_found") {
@@ -250,7 +246,7 @@ function refused(result: NotGiven | ApiResult, object: string, checker: CrmCheck
   };
 }
 
-function reasonOf(result: NotGiven | ApiResult): string {
+function reasonOf(result: NotListed | ApiResult): string {
   if (result.kind === "not_found") return `HTTP ${result.status} ${result.code ?? ""}`.trim();
   if (result.kind === "throttled") return "that there are too many requests";
   return "reason" in result ? result.reason : "";

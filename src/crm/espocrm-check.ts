@@ -1,10 +1,10 @@
 /** How EspoCRM describes itself, since 8.2: the rights of the API user, an entity's fields, its webhooks. */
 import { NO_OBJECT } from "./api-client.ts";
-import type { CheckApi, CrmChecker } from "./crm-check.ts";
+import type { CrmChecker } from "./crm-check.ts";
 import { headersOf } from "./espocrm-api.ts";
 import { isObject, textOf, type Json } from "./json-value.ts";
 import { objectsIn } from "./record-lister.ts";
-import { addressOf, UNKNOWN_OBJECT } from "./record-reader.ts";
+import { addressOf, UNKNOWN_OBJECT, type RecordApi } from "./record-reader.ts";
 
 /** What EspoCRM adds to the name of a field for its values: `accountId` of `account`. */
 const PARTS = /(?:Ids?|Names?|Types?|Data|Columns|Currency|Converted|IsOptedOut|IsInvalid)$/;
@@ -59,5 +59,5 @@ const partOf = (value: Json, name: string): Json => {
   return isObject(part) ? part : {};
 };
 
-const get = (api: CheckApi, path: string) =>
+const get = (api: RecordApi, path: string) =>
   api.get(`${addressOf(api.setting("ESPOCRM_URL"), "/api/v1")}/${path}`, headersOf(api));

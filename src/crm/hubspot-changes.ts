@@ -3,7 +3,7 @@
  * at 10,000 records, and one that changes meanwhile moves those behind it: so each page is asked for by the time that
  * the page before has reached.
  */
-import { changesByTime, type ChangePuller, type PullApi, type TimedPage } from "./change-puller.ts";
+import { changesByTime, type ChangePuller, type TimedPage } from "./change-puller.ts";
 import {
   hubspotHeaders,
   NO_PROPERTIES,
@@ -15,7 +15,7 @@ import {
 } from "./hubspot-api.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
 import { NO_LIST, type NotListed } from "./record-lister.ts";
-import { isReadable } from "./record-reader.ts";
+import { isReadable, type RecordApi } from "./record-reader.ts";
 
 export const hubspotPuller: ChangePuller = {
   async open(api, object, fields) {
@@ -34,7 +34,7 @@ export const hubspotPuller: ChangePuller = {
 };
 
 interface Asked {
-  readonly api: PullApi;
+  readonly api: RecordApi;
   readonly object: string;
   /** Of the properties that the mapping reads. */
   readonly names: readonly string[];

@@ -2,7 +2,7 @@
  * How HubSpot describes itself. It shows the subscriptions of webhooks to
  * few credentials: not to service keys.
  */
-import type { CheckApi, CrmChecker } from "./crm-check.ts";
+import type { CrmChecker } from "./crm-check.ts";
 import { OBJECTS } from "./hubspot.ts";
 import {
   HUBSPOT_VERSION,
@@ -13,7 +13,7 @@ import {
 } from "./hubspot-api.ts";
 import { textOf } from "./json-value.ts";
 import { NO_LIST, objectsIn } from "./record-lister.ts";
-import { addressOf } from "./record-reader.ts";
+import { addressOf, type RecordApi } from "./record-reader.ts";
 
 export const hubspotChecker: CrmChecker = {
   actions: ["creation", "deletion"],
@@ -66,7 +66,7 @@ export const hubspotChecker: CrmChecker = {
 };
 
 /** Of the token of an app, and of a service key; {} where HubSpot does not tell. */
-async function tokenInfo(api: CheckApi): Promise<Readonly<Record<string, unknown>>> {
+async function tokenInfo(api: RecordApi): Promise<Readonly<Record<string, unknown>>> {
   const path = "/oauth/v2/private-apps/get/access-token-info";
   const url = addressOf(api.setting("HUBSPOT_API_URL"), path);
   const result = await api.post(url, hubspotHeaders(api), {

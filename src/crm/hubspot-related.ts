@@ -10,7 +10,8 @@ import {
 } from "./hubspot-api.ts";
 import { textOf, valueAt } from "./json-value.ts";
 import { NO_LIST, toPage, withRecords } from "./record-lister.ts";
-import type { RelatedApi, RelationReader } from "./relation-reader.ts";
+import type { RecordApi } from "./record-reader.ts";
+import type { RelationReader } from "./relation-reader.ts";
 
 /** The most that HubSpot takes in one batch. */
 const MOST = 100;
@@ -70,7 +71,7 @@ function inOrder(associations: readonly unknown[]): string[] {
 }
 
 /** What of a batch does not exist, or has no association, is an error of its own. */
-async function readBatch(api: RelatedApi, url: string, body: object) {
+async function readBatch(api: RecordApi, url: string, body: object) {
   const result = await api.post(url, hubspotHeaders(api), body);
   if (result.kind !== "found") return result;
   const { errors = [], results } = result.body;

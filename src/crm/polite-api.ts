@@ -1,7 +1,7 @@
 /** A CRM's API as listings and pulls use it: with pauses between the requests. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { CrmApi } from "./api-client.ts";
-import type { PullApi } from "./change-puller.ts";
+import type { RecordApi } from "./record-reader.ts";
 
 /** So many requests need no pause between them. */
 const BURST = 10;
@@ -15,7 +15,7 @@ export interface PoliteOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-export function politeApi(api: CrmApi, options: PoliteOptions): PullApi {
+export function politeApi(api: CrmApi, options: PoliteOptions): RecordApi {
   const { onRequest, pauseMs, setting, signal } = options;
   let nextAt = 0;
   async function turn(): Promise<void> {

@@ -17,12 +17,18 @@ export interface RecordReader {
   ): Promise<FetchedRecord>;
 }
 
-/** What a reader may use: its settings, and two kinds of request. */
+/** How a CRM is asked: with its settings, by three kinds of request. */
 export interface RecordApi {
-  /** The value of a variable that the reader names in `needs`. */
+  /** The value of a variable that the CRM names in `needs`. */
   setting(name: string): string;
   /** @param keepMs for what changes rarely: an answer that is not older is given again. */
   get(url: string, headers: Readonly<Record<string, string>>, keepMs?: number): Promise<ApiResult>;
+  /** @param content sent as JSON */
+  post(
+    url: string,
+    headers: Readonly<Record<string, string>>,
+    content: unknown,
+  ): Promise<ApiResult>;
   /** A bearer token by OAuth 2 client credentials; reused until shortly before it expires. */
   token(url: string, form: Readonly<Record<string, string>>): Promise<string | NotRead>;
 }

@@ -6,8 +6,8 @@ import { hubspotRelations } from "./hubspot-related.ts";
 import { textOf, valueAt, type Json } from "./json-value.ts";
 import { pipedriveRelations } from "./pipedrive-related.ts";
 import type { ListedRecord, NotListed } from "./record-lister.ts";
-import { isReadable, type NotRead } from "./record-reader.ts";
-import type { RelatedApi, RelationReader, WantedRecords } from "./relation-reader.ts";
+import { isReadable, type NotRead, type RecordApi } from "./record-reader.ts";
+import type { RelationReader, WantedRecords } from "./relation-reader.ts";
 import { salesforceRelations } from "./salesforce-related.ts";
 import { twentyRelations } from "./twenty-related.ts";
 
@@ -29,7 +29,7 @@ const MOST_PAGES = 100;
  * field which leads to another one stays without it: it is not known.
  */
 export async function withRelated(
-  api: RelatedApi,
+  api: RecordApi,
   crm: string,
   object: string,
   records: readonly ListedRecord[],
@@ -61,7 +61,7 @@ interface RelatedOptions {
 
 /** By id, for each record of which it is known. */
 async function relatedTo(
-  api: RelatedApi,
+  api: RecordApi,
   crm: string,
   object: string,
   records: readonly ListedRecord[],
@@ -99,7 +99,7 @@ async function relatedTo(
  * @returns by the id of each record that the CRM has, the ids of its owners
  */
 export async function ownersOf(
-  api: RelatedApi,
+  api: RecordApi,
   crm: string,
   ids: readonly string[],
   { by, object, of, owners: [owner = ""] }: Relation,
@@ -132,7 +132,7 @@ export const ownersIn = (part: Json, { of, owners: [owner = ""] }: Relation): st
 /** In the order of their ids, so that a list is the same each time. */
 async function findAll(
   reader: RelationReader,
-  api: RelatedApi,
+  api: RecordApi,
   wanted: WantedRecords,
 ): Promise<ListedRecord[] | NotListed> {
   const found: ListedRecord[] = [];

@@ -1,9 +1,6 @@
 /** How one CRM finds records that belong to others. */
-import type { CrmApi } from "./api-client.ts";
 import type { ListedPage, NotListed } from "./record-lister.ts";
 import type { RecordApi } from "./record-reader.ts";
-
-export type RelatedApi = RecordApi & Pick<CrmApi, "post">;
 
 export interface RelationReader {
   /** The field with the id of a record. */
@@ -15,13 +12,13 @@ export interface RelationReader {
    * @param cursor `next` of the page before
    */
   find(
-    api: RelatedApi,
+    api: RecordApi,
     wanted: WantedRecords,
     cursor: string | undefined,
   ): Promise<ListedPage | NotListed>;
   /** For a CRM that keeps apart which records belong together: by id the ids of the others, the most important one first. */
   associated?(
-    api: RelatedApi,
+    api: RecordApi,
     object: string,
     ids: readonly string[],
     other: string,

@@ -1,8 +1,8 @@
 /** How Twenty describes itself, by its Metadata API: it needs a role that may see data model and webhooks. */
-import type { CheckApi, CrmChecker } from "./crm-check.ts";
+import type { CrmChecker } from "./crm-check.ts";
 import { isObject, textOf, type Json } from "./json-value.ts";
 import { NO_LIST, toPage } from "./record-lister.ts";
-import { addressOf, UNKNOWN_OBJECT, type ApiResult } from "./record-reader.ts";
+import { addressOf, UNKNOWN_OBJECT, type ApiResult, type RecordApi } from "./record-reader.ts";
 import { headersOf, pluralName } from "./twenty-api.ts";
 
 /** Most pages of objects, 60 each. */
@@ -61,5 +61,5 @@ function fieldsIn({ fields }: Json): ReadonlyMap<string, string> {
 const listIn = ({ data, list }: Json, name: string): unknown =>
   list ?? (isObject(data) ? data[name] : data);
 
-const get = (api: CheckApi, path: string): Promise<ApiResult> =>
+const get = (api: RecordApi, path: string): Promise<ApiResult> =>
   api.get(`${addressOf(api.setting("TWENTY_API_URL"), "/rest")}/${path}`, headersOf(api));

@@ -1,7 +1,7 @@
 /** Pulls one object of a CRM: what has changed since its cursor, and all of it where the cursor is not known. */
-import type { ChangePuller, CursorLost, ObjectChanges, PullApi } from "../crm/change-puller.ts";
+import type { ChangePuller, CursorLost, ObjectChanges } from "../crm/change-puller.ts";
 import type { ListedRecord, NotListed, RecordLister } from "../crm/record-lister.ts";
-import type { NotFound, RecordReader } from "../crm/record-reader.ts";
+import type { NotFound, RecordApi, RecordReader } from "../crm/record-reader.ts";
 import { withRelated } from "../crm/related.ts";
 import type { ContentHash } from "../event/event-order.ts";
 import type { PulledIds, PulledObject } from "../state/pulls.ts";
@@ -20,7 +20,7 @@ export interface ObjectToPull {
   readonly puller: ChangePuller;
   readonly lister: Pick<RecordLister, "open">;
   readonly reader: RecordReader | undefined;
-  readonly api: PullApi;
+  readonly api: RecordApi;
   /** Names that the mapping reads. */
   readonly fields: ReadonlySet<string>;
   readonly contentOf: ContentHash;

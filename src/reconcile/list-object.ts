@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ListedPage, NotListed, ObjectListing, RecordLister } from "../crm/record-lister.ts";
 import { withRelated } from "../crm/related.ts";
-import type { RelatedApi } from "../crm/relation-reader.ts";
+import type { RecordApi } from "../crm/record-reader.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import { retryDelay } from "../sync/settled.ts";
 import type { ListingFile, ObjectProgress } from "./listing-file.ts";
@@ -26,7 +26,7 @@ export interface ObjectToList {
   /** Names that the mapping reads, and what is read together with the records. */
   readonly mapping: Pick<Mapping, "reads" | "relations">;
   readonly lister: RecordLister;
-  readonly api: RelatedApi;
+  readonly api: RecordApi;
   readonly file: ListingFile;
   readonly retryBaseMs: number;
   readonly signal: AbortSignal | undefined;

@@ -1,6 +1,6 @@
 /** What each CRM says has changed, over real HTTP, from stand-ins of their APIs. */
 import { describe, expect, test } from "vitest";
-import type { PullApi } from "../../../src/crm/change-puller.ts";
+import type { RecordApi } from "../../../src/crm/record-reader.ts";
 import { CRMS } from "../../../src/crm/connectors.ts";
 import { openPull, PULLED_CRMS, type OpenPull } from "../../support/pulled-crms.ts";
 
@@ -255,7 +255,7 @@ test("Redtail: a record that says that it is deleted is a deletion, and none of 
 
 test.for(["wealthbox", "redtail"])("%s has contacts only", async (name) => {
   const source = CRMS.find((one) => one.name === name);
-  const api = {} as PullApi;
+  const api = {} as RecordApi;
   expect((await source?.puller?.open(api, "task", new Set()))?.kind).toBe("not_found");
   expect((await source?.lister.open(api, "task", new Set()))?.kind).toBe("not_found");
 });
