@@ -28,7 +28,7 @@ interface CheckStores {
 }
 
 export const checkableCrms = (config: Config): readonly CrmSource[] =>
-  CRMS.filter(({ lister }) => lister.needs.every((name) => settingOf(config, name) !== undefined));
+  CRMS.filter(({ needs }) => needs.every((name) => settingOf(config, name) !== undefined));
 
 /** Checks, unless that was done lately for the same needs, or another process does it now. */
 export async function refreshCrmChecks(

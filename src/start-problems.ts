@@ -27,9 +27,9 @@ function authenticationProblems({ HTTP_HOST, INGEST_AUTH }: Config): string[] {
 /** Otherwise they would be noticed at night, by a run that has failed. */
 async function crmProblems(config: Config): Promise<string[]> {
   if (config.RECONCILE_FROM === undefined) return [];
-  const { listerOf } = await import("./reconcile/crm-snapshot.ts");
+  const { listedCrm } = await import("./reconcile/crm-snapshot.ts");
   try {
-    listerOf(config, config.RECONCILE_FROM);
+    listedCrm(config, config.RECONCILE_FROM);
     return [];
   } catch (error) {
     if (!(error instanceof UserError)) throw error;

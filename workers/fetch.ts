@@ -28,7 +28,7 @@ import {
   wholeEvent,
   canFetch,
   missingSettings,
-  readerOf,
+  crmNamed,
 } from "./request-fetch.ts";
 import { openQueueWorker } from "./queue-worker.ts";
 import { rejectThinEvent } from "./reject-event.ts";
@@ -180,7 +180,7 @@ async function fetchOne(fetching: Fetching, job: Job<ThinPointer>, one: Waiting)
   switch (fetched.kind) {
     case "found":
       if (
-        readerOf(crm)?.hasOneClock === true &&
+        crmNamed(crm)?.reader.hasOneClock === true &&
         // What belongs to a record has a time of its own.
         pointer.role !== "whole" &&
         isOlder(event, taken, crm, fetched) &&
@@ -311,13 +311,15 @@ function accessTo(
   { api, runtime: { config } }: Fetching,
   crm: string,
 ): NotRead | { readonly reader: RecordReader; readonly api: RecordApi } {
-  const reader = readerOf(crm);
-  const missing = reader && missingSettings(config, reader);
-  if (reader === undefined || missing === undefined || missing.length > 0) {
-    const reason = `not configured: ${missing?.join(", ") ?? crm}`;
-    return { kind: "client_error", reason };
+  const source = crmNamed(crm);
+  const missing = source === undefined ? [crm] : missingSettings(config, source);
+  if (source === undefined || missing.length > 0) {
+    return { kind: "client_error", reason: `not configured: ${missing.join(", ")}` };
   }
-  return { reader, api: { ...api, setting: (name: string) => settingOf(config, name)?.() ?? "" } };
+  return {
+    reader: source.reader,
+    api: { ...api, setting: (name: string) => settingOf(config, name)?.() ?? "" },
+  };
 }
 
 /** The record, with those that belong to it. */

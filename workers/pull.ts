@@ -170,7 +170,7 @@ const NO_OBJECT = {
 async function objectToPull(
   runtime: Runtime,
   api: CrmApi,
-  { lister, name: crm, puller, reader }: PulledCrm,
+  { name: crm, open, pauseMs, reader }: PulledCrm,
   object: string,
   { signal, until }: { readonly signal: AbortSignal; readonly until: number },
   keep: ObjectToPull["keep"],
@@ -180,10 +180,9 @@ async function objectToPull(
   return {
     crm,
     object,
-    puller,
-    lister,
+    open,
     reader,
-    api: politeApi(api, { pauseMs: lister.pauseMs, setting: settingFor(config), signal }),
+    api: politeApi(api, { pauseMs, setting: settingFor(config), signal }),
     fields: mapping.reads,
     contentOf: await keyring.contentHash(),
     // What belongs to it is read with it.

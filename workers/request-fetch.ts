@@ -1,7 +1,8 @@
 /** Which records can be fetched from their CRM, and what requests it; workers/fetch.ts carries it out. */
 import { settingOf, type Config } from "../src/config.ts";
+import type { CrmSource } from "../src/crm/connector.ts";
 import { CRMS } from "../src/crm/connectors.ts";
-import { isReadable, type RecordReader, type FetchedRecord } from "../src/crm/record-reader.ts";
+import { isReadable, type FetchedRecord } from "../src/crm/record-reader.ts";
 import { ownersIn } from "../src/crm/related.ts";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import type { Problem } from "../src/event/problem.ts";
@@ -91,8 +92,8 @@ const fetchedId = ({ id }: CrmEvent): string =>
 
 /** Whether records of a CRM can be fetched with the present configuration. */
 export function canFetch(config: Config, crm: string): boolean {
-  const reader = readerOf(crm);
-  return reader !== undefined && missingSettings(config, reader).length === 0;
+  const source = crmNamed(crm);
+  return source !== undefined && missingSettings(config, source).length === 0;
 }
 
 /** Lets an event's record be fetched. @returns why it cannot be. */
@@ -153,10 +154,10 @@ function whyNotFetched(
   { subject }: CrmEvent,
   crm: string,
 ): Problem | undefined {
-  const reader = readerOf(crm);
+  const source = crmNamed(crm);
   const kind = "an event without its record";
-  if (reader === undefined) {
-    const known = CRMS.filter((one) => one.reader !== undefined).map(({ name }) => name);
+  if (source === undefined) {
+    const known = CRMS.map(({ name }) => name);
     return { field: "data.fetch", rule: `must be one of ${known.join(", ")}`, kind };
   }
   const { object, recordId } = splitSubject(subject);
@@ -164,15 +165,15 @@ function whyNotFetched(
     const rule = `must be <object>/<recordId> of letters, digits, _ and -, to be fetched from ${crm}`;
     return { field: "subject", rule, kind: "another text" };
   }
-  const missing = missingSettings(config, reader);
+  const missing = missingSettings(config, source);
   if (missing.length === 0) return undefined;
   const rule = `is required; to have it fetched from the CRM, set ${missing.join(", ")}`;
   return { field: "data.record", rule, kind };
 }
 
-export const readerOf = (crm: string): RecordReader | undefined =>
-  CRMS.find(({ name }) => name === crm)?.reader;
+export const crmNamed = (crm: string): CrmSource | undefined =>
+  CRMS.find(({ name }) => name === crm);
 
-/** Variables that reading from this CRM needs and that have no value. */
-export const missingSettings = (config: Config, reader: RecordReader): string[] =>
-  reader.needs.filter((name) => settingOf(config, name) === undefined);
+/** Variables that asking this CRM needs and that have no value. */
+export const missingSettings = (config: Config, { needs }: CrmSource): string[] =>
+  needs.filter((name) => settingOf(config, name) === undefined);

@@ -66,10 +66,10 @@ async function check(name: string, options: CheckOptions): Promise<void> {
 
 /** Fields that a CRM's webhooks never bring, so that only its API fills them. */
 function neverSent({ objects, reads }: Mapping): string[] {
-  return CONNECTORS.flatMap(({ name, neverSent = {}, lister }) =>
+  return CONNECTORS.flatMap(({ name, neverSent = {}, needs }) =>
     Object.entries(neverSent).flatMap(([object, fields]) => {
       const read = objects.includes(object) ? fields.filter((field) => reads.has(field)) : [];
-      const secrets = lister.needs.filter((variable) => !variable.endsWith("_URL"));
+      const secrets = needs.filter((variable) => !variable.endsWith("_URL"));
       return read.map(
         (field) =>
           `it reads ${field} of ${object}, which the webhooks of ${name} never bring: set ${secrets.join(" and ")}, so that crmsync reads the record itself; without them the service keeps what it has there`,

@@ -1,32 +1,17 @@
 /** Asks a CRM's API what has changed since a cursor, page by page: webhooks get lost, or cannot reach us. */
 import { timeOf, type Json } from "./json-value.ts";
-import type { NotListed } from "./record-lister.ts";
-import type { RecordApi } from "./record-reader.ts";
-
-/** Needs the same variables as the CRM's lister, and keeps its pause between requests. */
-export interface ChangePuller {
-  /**
-   * Finds out what the pages need.
-   * @param fields names that the mapping reads.
-   */
-  open(
-    api: RecordApi,
-    object: string,
-    fields: ReadonlySet<string>,
-  ): Promise<ObjectChanges | NotListed>;
-}
+import { NO_LIST, type ListedPage, type ListedRecord, type NotListed } from "./record-lister.ts";
 
 export interface ObjectChanges {
-  readonly kind: "changes";
   /** A cursor for all that changes from now on. @param now the present time, ms. */
   begin(now: number): Promise<string | NotListed>;
   /** @param cursor of the page before, or the one with which the last pull ended. */
   page(cursor: string, now: number): Promise<ChangesPage | CursorLost | NotListed>;
   /**
-   * The ids of all records, where the API does not tell what was deleted: a record that a later list lacks is read, and
+   * A page with the ids of all records, where the API does not tell what was deleted: a record that a later list lacks is read, and
    * is deleted if the CRM says that it has none.
    */
-  ids?(cursor: string | undefined): Promise<IdsPage | NotListed>;
+  ids?(cursor: string | undefined): Promise<ListedPage | NotListed>;
 }
 
 export interface ChangesPage {
@@ -50,12 +35,6 @@ export interface PulledChange {
   readonly askedBy?: string | undefined;
 }
 
-export interface IdsPage {
-  readonly kind: "page";
-  readonly ids: readonly string[];
-  readonly next: string | undefined;
-}
-
 /** The CRM does not know the cursor any more: what changed since cannot be asked for. */
 export interface CursorLost {
   readonly kind: "cursor_lost";
@@ -73,15 +52,31 @@ export interface TimedPage {
 }
 
 /**
+ * The changes of a page.
+ * @param changesOf what a record tells; undefined: it does not say when it changed, so this is not the CRM's list.
+ * @param place how the place of the next page is written
+ */
+export function toTimedPage(
+  page: ListedPage | NotListed,
+  changesOf: (listed: ListedRecord) => PulledChange | readonly PulledChange[] | undefined,
+  place = (next: string | undefined) => next,
+): TimedPage | NotListed {
+  if (page.kind !== "page") return page;
+  const told = page.records.map(changesOf);
+  if (told.includes(undefined)) return NO_LIST;
+  const changes = told.flat().filter((change) => change !== undefined);
+  return { kind: "page", changes, next: place(page.next) };
+}
+
+/**
  * For APIs that are asked by the time of a record's last change: each pull begins a few minutes before the newest change of
  * the one before. What comes twice is the same event.
  * @param ask `since`: ISO 8601 in UTC, with milliseconds; `next` of the page before, undefined for the first page.
  */
 export function changesByTime(
   ask: (since: string, next: string | undefined) => Promise<TimedPage | NotListed>,
-): Pick<ObjectChanges, "kind" | "begin" | "page"> {
+): ObjectChanges {
   return {
-    kind: "changes",
     begin: async (now) => JSON.stringify({ since: iso(now - OVERLAP_MS) }),
     async page(cursor, now) {
       const { newest = "", next, since } = JSON.parse(cursor) as TimeCursor;

@@ -1,8 +1,8 @@
 /** A connector is all that crmsync knows of one CRM: its webhooks, and how its API is asked. */
 import type { Problem } from "../event/problem.ts";
-import type { ChangePuller } from "./change-puller.ts";
-import type { RecordLister } from "./record-lister.ts";
-import type { RecordReader } from "./record-reader.ts";
+import type { ObjectChanges } from "./change-puller.ts";
+import type { ListedPage, NotListed } from "./record-lister.ts";
+import type { RecordApi, RecordReader } from "./record-reader.ts";
 
 /** Receives the requests to one address. */
 export interface WebhookEndpoint {
@@ -30,14 +30,33 @@ export interface WebhookEndpoint {
 }
 
 /** A CRM whose API is used, whether or not it has webhooks. */
-export interface CrmSource {
+export interface CrmSource extends CrmRecords {
   readonly name: string;
-  /** For CRMs that do not send the whole record. */
-  readonly reader?: RecordReader;
-  /** Lists all records, for `crmsync reconcile --from`. */
-  readonly lister: RecordLister;
-  /** Asks for changes since a cursor, for `PULL_FROM`. */
-  readonly puller?: ChangePuller;
+  readonly reader: RecordReader;
+}
+
+/** How the records of a CRM are listed, for `crmsync reconcile --from`, and its changes, for `PULL_FROM`. */
+export interface CrmRecords {
+  /** Variables without which its API cannot be asked. */
+  readonly needs: readonly string[];
+  /** Time between two requests after the first ones, ms: less than what the CRM allows. */
+  readonly pauseMs: number;
+  /**
+   * Finds out what the pages of an object need; also when a listing is continued.
+   * @param fields names that the mapping reads.
+   */
+  open(
+    api: RecordApi,
+    object: string,
+    fields: ReadonlySet<string>,
+  ): Promise<ObjectRecords | NotListed>;
+}
+
+export interface ObjectRecords {
+  readonly kind: "records";
+  /** A page of all records. @param cursor `next` of the page before; undefined for the first page. */
+  list(cursor: string | undefined): Promise<ListedPage | NotListed>;
+  readonly changes: ObjectChanges;
 }
 
 export interface CrmConnector extends WebhookEndpoint, CrmSource {

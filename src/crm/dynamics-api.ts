@@ -1,40 +1,55 @@
-/** Dataverse's Web API: access, addresses, pages, and the columns of a table. */
+/** Dataverse's Web API: access, addresses, pages, the columns of a table, and related rows. */
 import type { Json } from "./json-value.ts";
 import {
   objectsIn,
   pluralOf,
   sameOrigin,
   toPage,
+  withRecords,
   type ListedPage,
   type NotListed,
 } from "./record-lister.ts";
-import { addressOf, type ApiResult, type NotRead, type RecordApi } from "./record-reader.ts";
-
-export const NEEDS = [
-  "DYNAMICS_URL",
-  "DYNAMICS_TENANT_ID",
-  "DYNAMICS_CLIENT_ID",
-  "DYNAMICS_CLIENT_SECRET",
-];
+import {
+  addressOf,
+  isReadable,
+  type ApiResult,
+  type NotRead,
+  type RecordApi,
+} from "./record-reader.ts";
+import type { RelationReader } from "./relation-reader.ts";
 
 export const FORMATTED = "@OData.Community.Display.V1.FormattedValue";
-export const ANNOTATIONS = `odata.include-annotations="${FORMATTED.slice(1)}"`;
+const ANNOTATIONS = `odata.include-annotations="${FORMATTED.slice(1)}"`;
 
 /** Preferences of a request for pages. */
 export const PAGED = `${ANNOTATIONS},odata.maxpagesize=1000`;
 
+export interface Table {
+  readonly kind: "table";
+  readonly address: string;
+  readonly key: string;
+  /** The columns to ask for: the key, and those of these fields that the table has. */
+  select(fields: Iterable<string>): string;
+}
+
 /** A query fails for a column that the table does not have: one record shows all of them. */
-export async function tableOf(api: RecordApi, object: string, fields: ReadonlySet<string>) {
+export async function tableOf(api: RecordApi, object: string): Promise<Table | NotListed> {
   const address = setAddress(api, object);
   const one = await get(api, `${address}?$top=1`);
   if (one.kind === "not_found") return noTable(object, one.code);
   const rows = objectsIn(one, "value");
   if (!Array.isArray(rows)) return rows;
   const columns = Object.keys(rows[0] ?? {});
-  const wanted = new Set([...fields].map((name) => name.replace(/@.*/, "")));
   const key = `${object}id`;
-  const names = columns.filter((name) => wanted.has(name) && name !== key);
-  return { kind: "table" as const, address, key, select: [key, ...names].join(",") };
+  return {
+    kind: "table",
+    address,
+    key,
+    select(fields) {
+      const wanted = new Set([...fields].map((name) => name.replace(/@.*/, "")));
+      return [key, ...columns.filter((name) => wanted.has(name) && name !== key)].join(",");
+    },
+  };
 }
 
 /** The Web API leaves out the formatted value of an empty column. */
@@ -107,3 +122,24 @@ const noTable = (table: string, code = ""): NotRead => ({
   kind: "client_error",
   reason: `HTTP 404 ${code} for ${pluralOf(table)}`,
 });
+
+/** Rows come with all of their columns. */
+const FEW = `${ANNOTATIONS},odata.maxpagesize=200`;
+
+const GUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** A query by a lookup column (`_parentcustomerid_value`), or by keys. */
+export const dynamicsRelations: RelationReader = {
+  idField: (table) => `${table}id`,
+  // Dataverse takes few conditions in one filter, and every row comes with all of its columns.
+  most: 40,
+  async find(api, { field, fields, object, values }, cursor) {
+    const filter = values.filter((id) => GUID.test(id)).map((id) => `${field} eq ${id}`);
+    if (filter.length === 0 || !isReadable(field)) {
+      return { kind: "page", records: [], next: undefined, total: 0 };
+    }
+    const first = `${setAddress(api, object)}?$filter=${encodeURIComponent(filter.join(" or "))}`;
+    const page = await pageOf(api, cursor ?? first, `${object}id`, { prefer: FEW });
+    return withRecords(page, (record) => withAnnotations(record, fields));
+  },
+};

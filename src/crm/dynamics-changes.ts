@@ -2,71 +2,71 @@
  * Asks Dataverse what has changed, by its change tracking: the cursor is the delta link of the pull before, with which
  * Dataverse tells deletions, too.
  */
-import type { ChangePuller, PulledChange } from "./change-puller.ts";
+import type { ObjectChanges, PulledChange } from "./change-puller.ts";
 import {
   dataAddress,
   get,
   ownLink,
   PAGED,
   pageOf,
-  tableOf,
   withAnnotations,
+  type Table,
 } from "./dynamics-api.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
 import { NO_LIST, type ListedRecord, type NotListed } from "./record-lister.ts";
 import { isReadable, type RecordApi } from "./record-reader.ts";
 
-export const dynamicsPuller: ChangePuller = {
-  async open(api, object, fields) {
-    const table = await tableOf(api, object, new Set([...fields, "modifiedon", "merged"]));
-    if (table.kind !== "table") return table;
-    const { address, key, select } = table;
-    const toRow = (row: unknown) => withKey(row, key);
-    return {
-      kind: "changes",
-      /** Only the last page of the whole table has the link, and the link asks for the columns of these pages. */
-      async begin() {
-        const untracked = await whyUntracked(api, object);
-        if (untracked !== undefined) return untracked;
-        const prefer = `${PAGED},odata.track-changes`;
-        for (let url = `${address}?$select=${select}`; ;) {
-          const page = await pageOf(api, url, key, { prefer });
-          if (page.kind !== "page") return page;
-          const link = page.next ?? page.delta;
-          if (link === undefined || link === url) return NO_LIST;
-          if (page.next === undefined) return JSON.stringify({ select, link } satisfies Place);
-          url = link;
-        }
-      },
-      async page(cursor) {
-        const place = JSON.parse(cursor) as Place;
-        // A link does not tell of columns that it does not ask for, nor of another environment.
-        const isOurs = place.select === select && typeof ownLink(api, place.link) === "string";
-        if (!isOurs) return { kind: "cursor_lost" };
-        let url = place.link;
-        let page = await pageOf(api, url, key, { toRow });
-        const isDenied = page.kind === "client_error" && page.isDenied === true;
-        const isRefused = page.kind === "not_found" || page.kind === "client_error";
-        // The place of a page is not known any more: the link with which the pull began may be.
-        if (place.from !== undefined && isRefused && !isDenied) {
-          url = place.from;
-          page = await pageOf(api, url, key, { toRow });
-        }
-        if (isExpired(page)) return { kind: "cursor_lost" };
+export function dynamicsChanges(
+  api: RecordApi,
+  object: string,
+  { address, key, select: columnsOf }: Table,
+  fields: ReadonlySet<string>,
+): ObjectChanges {
+  const select = columnsOf([...fields, "modifiedon", "merged"]);
+  const toRow = (row: unknown) => withKey(row, key);
+  return {
+    /** Only the last page of the whole table has the link, and the link asks for the columns of these pages. */
+    async begin() {
+      const untracked = await whyUntracked(api, object);
+      if (untracked !== undefined) return untracked;
+      const prefer = `${PAGED},odata.track-changes`;
+      for (let url = `${address}?$select=${select}`; ;) {
+        const page = await pageOf(api, url, key, { prefer });
         if (page.kind !== "page") return page;
-        const { delta, next, records } = page;
-        const hasMore = next !== undefined;
-        const link = next ?? delta ?? url;
-        const leadsOn = hasMore ? link !== url : delta !== undefined || records.length === 0;
-        if (!leadsOn) return NO_LIST;
-        const from = place.from ?? place.link;
-        const now: Place = { select, link, ...(hasMore && { from }) };
-        const changes = records.flatMap((one) => changeOf(one, fields));
-        return { kind: "page", changes, cursor: JSON.stringify(now), hasMore };
-      },
-    };
-  },
-};
+        const link = page.next ?? page.delta;
+        if (link === undefined || link === url) return NO_LIST;
+        if (page.next === undefined) return JSON.stringify({ select, link } satisfies Place);
+        url = link;
+      }
+    },
+    async page(cursor) {
+      const place = JSON.parse(cursor) as Place;
+      // A link does not tell of columns that it does not ask for, nor of another environment.
+      const isOurs = place.select === select && typeof ownLink(api, place.link) === "string";
+      if (!isOurs) return { kind: "cursor_lost" };
+      let url = place.link;
+      let page = await pageOf(api, url, key, { toRow });
+      const isDenied = page.kind === "client_error" && page.isDenied === true;
+      const isRefused = page.kind === "not_found" || page.kind === "client_error";
+      // The place of a page is not known any more: the link with which the pull began may be.
+      if (place.from !== undefined && isRefused && !isDenied) {
+        url = place.from;
+        page = await pageOf(api, url, key, { toRow });
+      }
+      if (isExpired(page)) return { kind: "cursor_lost" };
+      if (page.kind !== "page") return page;
+      const { delta, next, records } = page;
+      const hasMore = next !== undefined;
+      const link = next ?? delta ?? url;
+      const leadsOn = hasMore ? link !== url : delta !== undefined || records.length === 0;
+      if (!leadsOn) return NO_LIST;
+      const from = place.from ?? place.link;
+      const now: Place = { select, link, ...(hasMore && { from }) };
+      const changes = records.flatMap((one) => changeOf(one, fields));
+      return { kind: "page", changes, cursor: JSON.stringify(now), hasMore };
+    },
+  };
+}
 
 /** The cursor. */
 interface Place {

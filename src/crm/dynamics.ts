@@ -5,16 +5,8 @@
 import { isOneOf } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
-import {
-  FORMATTED,
-  get,
-  NEEDS,
-  pageOf,
-  setAddress,
-  tableOf,
-  withAnnotations,
-} from "./dynamics-api.ts";
-import { dynamicsPuller } from "./dynamics-changes.ts";
+import { FORMATTED, get, pageOf, setAddress, tableOf, withAnnotations } from "./dynamics-api.ts";
+import { dynamicsChanges } from "./dynamics-changes.ts";
 import { withRecords } from "./record-lister.ts";
 import { toFetchedRecord } from "./record-reader.ts";
 import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
@@ -90,8 +82,10 @@ export const dynamics: CrmConnector = {
     }
   },
 
+  needs: ["DYNAMICS_URL", "DYNAMICS_TENANT_ID", "DYNAMICS_CLIENT_ID", "DYNAMICS_CLIENT_SECRET"],
+  pauseMs: 100,
+
   reader: {
-    needs: NEEDS,
     ownId: (id) => id.toLowerCase(),
     async fetchRecord(api, object, given, fields) {
       const recordId = given.toLowerCase();
@@ -114,26 +108,21 @@ export const dynamics: CrmConnector = {
     },
   },
 
-  lister: {
-    needs: NEEDS,
-    pauseMs: 100,
-    async open(api, object, fields) {
-      const table = await tableOf(api, object, fields);
-      if (table.kind !== "table") return table;
-      const { address, key, select } = table;
-      // The count ends at 5000, so it is the least number of records.
-      const query = `$select=${select}&$orderby=${key}&$count=true`;
-      return {
-        kind: "listing",
-        async page(cursor) {
-          const page = await pageOf(api, cursor ?? `${address}?${query}`, key);
-          return withRecords(page, (record) => withAnnotations(record, fields));
-        },
-      };
-    },
+  async open(api, object, fields) {
+    const table = await tableOf(api, object);
+    if (table.kind !== "table") return table;
+    const { address, key } = table;
+    // The count ends at 5000, so it is the least number of records.
+    const query = `$select=${table.select(fields)}&$orderby=${key}&$count=true`;
+    return {
+      kind: "records",
+      async list(cursor) {
+        const page = await pageOf(api, cursor ?? `${address}?${query}`, key);
+        return withRecords(page, (record) => withAnnotations(record, fields));
+      },
+      changes: dynamicsChanges(api, object, table, fields),
+    };
   },
-
-  puller: dynamicsPuller,
 };
 
 function envelopeOf(context: Json, what: string) {

@@ -1,14 +1,16 @@
 /**
- * Reads and lists EspoCRM's records. A page begins after the last record of the one before: by number, records would be left
- * out when one of an earlier page is deleted or changed meanwhile.
+ * Reads and lists EspoCRM's records, and asks what has changed. A page begins after the last record of the one before: by
+ * number, records would be left out when one of an earlier page is deleted or changed meanwhile.
  */
-import { isObject, textOf, type Json } from "./json-value.ts";
+import { changesByTime, toTimedPage, type TimedPage } from "./change-puller.ts";
+import type { CrmSource } from "./connector.ts";
+import { isObject, textOf, timeOf } from "./json-value.ts";
 import {
   NO_LIST,
   toPage,
   type ListedPage,
+  type ListedRecord,
   type NotListed,
-  type RecordLister,
 } from "./record-lister.ts";
 import {
   addressOf,
@@ -17,28 +19,29 @@ import {
   type FetchedRecord,
   type NotFound,
   type RecordApi,
-  type RecordReader,
 } from "./record-reader.ts";
+import type { RelationReader } from "./relation-reader.ts";
 
-const NEEDS = ["ESPOCRM_URL", "ESPOCRM_API_KEY"];
-
-export const espocrmReader: RecordReader = { needs: NEEDS, fetchRecord: readRecord };
-
-export const espocrmLister: RecordLister = {
-  needs: NEEDS,
+export const espocrmRecords: Omit<CrmSource, "name"> = {
+  needs: ["ESPOCRM_URL", "ESPOCRM_API_KEY"],
   pauseMs: 50,
+  reader: { fetchRecord: readRecord },
   async open(api, object, fields) {
-    const open = await listOf(api, object, fields);
-    if (open.kind !== "list") return open;
+    const list = await listOf(api, object, fields);
+    if (typeof list !== "function") return list;
     return {
-      kind: "listing",
-      page: (after) => open.page({ where: idsAfter(after), isCounted: after === undefined }),
+      kind: "records",
+      list: (after) => list({ where: idsAfter(after), isCounted: after === undefined }),
+      changes: {
+        ...changesByTime((since, next) => changedSince(list, toSeconds(since), next)),
+        ids: (after) => listPage(api, object, { where: idsAfter(after), select: "id" }),
+      },
     };
   },
 };
 
 /** Records of an object, in the order of a field and then of their ids. */
-export interface Selection {
+interface Selection {
   readonly where?: readonly Where[];
   /** By default the id. */
   readonly orderBy?: string;
@@ -48,7 +51,7 @@ export interface Selection {
 }
 
 /** An item of EspoCRM's search parameters. */
-export interface Where {
+interface Where {
   readonly type: string;
   readonly attribute?: string;
   readonly value?: string | readonly string[] | readonly Where[];
@@ -57,18 +60,14 @@ export interface Where {
 export const idsAfter = (after: string | undefined): Where[] =>
   after === undefined ? [] : [{ type: "greaterThan", attribute: "id", value: after }];
 
+type List = (selection: Selection) => Promise<EspocrmPage | NotListed>;
+
 /** How the object is listed: with whole records, whatever lists leave out. */
-export async function listOf(
+async function listOf(
   api: RecordApi,
   object: string,
   fields: ReadonlySet<string>,
-): Promise<
-  | {
-      readonly kind: "list";
-      readonly page: (selection: Selection) => Promise<EspocrmPage | NotListed>;
-    }
-  | NotListed
-> {
+): Promise<List | NotListed> {
   const first = await listPage(api, object, { isCounted: true }, 1);
   if (first.kind !== "page") return first;
   const [listed] = first.records;
@@ -81,14 +80,10 @@ export async function listOf(
   const isPart =
     whole !== undefined &&
     [...fields].some((name) => name in whole.record && !(name in (listed?.record ?? {})));
-  return {
-    kind: "list",
-    page: (selection) =>
-      isPart ? readEach(api, object, selection) : listPage(api, object, selection),
-  };
+  return (selection) => (isPart ? readEach : listPage)(api, object, selection);
 }
 
-export interface EspocrmPage extends ListedPage {
+interface EspocrmPage extends ListedPage {
   /** The records as the list has them, those included that were deleted since. */
   readonly listed: ListedPage["records"];
 }
@@ -178,7 +173,7 @@ async function readEach(
 ): Promise<EspocrmPage | NotListed> {
   const page = await listPage(api, object, selection, READ_A_PAGE);
   if (page.kind !== "page") return page;
-  const records: { id: string; record: Json }[] = [];
+  const records: ListedRecord[] = [];
   for (const { id } of page.records) {
     const whole = await readRecord(api, object, id);
     // It was deleted meanwhile.
@@ -189,3 +184,61 @@ async function readEach(
   }
   return { ...page, records };
 }
+
+// What has changed: by `modifiedAt`, and by `createdAt` of records that were never modified. EspoCRM does not tell what was
+// deleted: that is what a list of all ids lacks.
+
+const CHANGED = "modifiedAt";
+const CREATED = "createdAt";
+
+/** @param next the field that is asked by; and the last record of the page before, by its time and id. */
+async function changedSince(
+  list: List,
+  since: string,
+  next: string = CHANGED,
+): Promise<TimedPage | NotListed> {
+  const [field = "", time, id = ""] = next.split("|");
+  const after: Where =
+    time === undefined
+      ? { type: "greaterThanOrEquals", attribute: field, value: since }
+      : {
+          type: "or",
+          value: [
+            { type: "greaterThan", attribute: field, value: time },
+            {
+              type: "and",
+              value: [{ type: "equals", attribute: field, value: time }, ...idsAfter(id)],
+            },
+          ],
+        };
+  const unchanged: readonly Where[] =
+    field === CREATED ? [{ type: "isNull", attribute: CHANGED }] : [];
+  // EspoCRM itself sorts by id what has the same time.
+  const page = await list({ where: [after, ...unchanged], orderBy: field });
+  if (page.kind !== "page") return page;
+  const times = new Map(page.listed.map((one) => [one.id, textOf(one.record[field])]));
+  if ([...times.values()].some((text) => !TIME.test(text))) return NO_LIST;
+  // Events of EspoCRM carry our clock's time, which its own cannot be compared with.
+  const changeOf = (one: ListedRecord) => {
+    return { ...one, at: undefined, askedBy: timeOf(times.get(one.id)) };
+  };
+  const end = field === CHANGED ? CREATED : undefined;
+  return toTimedPage(page, changeOf, (last) =>
+    last ? `${field}|${times.get(last)}|${last}` : end,
+  );
+}
+
+/** In UTC. */
+const TIME = /^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}$/;
+
+const toSeconds = (time: string): string => time.slice(0, 19).replace("T", " ");
+
+/** A list by a link's id (`accountId`), or by ids. */
+export const espocrmRelations: RelationReader = {
+  idField: () => "id",
+  most: 50,
+  find: (api, { field, object, values }, after) => {
+    const where = [{ type: "in", attribute: field, value: values }, ...idsAfter(after)];
+    return listPage(api, object, { where, isCounted: true });
+  },
+};

@@ -9,8 +9,7 @@
 import { randomUUID } from "node:crypto";
 import { isSignedBy } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
-import { espocrmLister, espocrmReader } from "./espocrm-api.ts";
-import { espocrmPuller } from "./espocrm-changes.ts";
+import { espocrmRecords } from "./espocrm-api.ts";
 import { isObject, timeOf } from "./json-value.ts";
 import { eventsOfEach, jsonOf, listOf, required, WebhookBodyError } from "./webhook-body.ts";
 
@@ -51,9 +50,7 @@ export const espocrm: CrmConnector = {
     ]);
   },
 
-  reader: espocrmReader,
-  lister: espocrmLister,
-  puller: espocrmPuller,
+  ...espocrmRecords,
 };
 
 /** Secrets are written as `Contact/update=<secret>`; one without an address is good for none. */

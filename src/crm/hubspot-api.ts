@@ -36,6 +36,18 @@ export const PLURALS: Readonly<Record<string, string>> = {
   company: "companies",
 };
 
+/** A page of the list of an object: a search would end at 10,000 records. @param query which records, with what */
+export async function listPage(
+  api: RecordApi,
+  object: string,
+  query: Readonly<Record<"archived" | "properties", string>>,
+  after: string | undefined,
+): Promise<ListedPage | NotListed> {
+  const asked = new URLSearchParams({ limit: "100", ...query, ...(after && { after }) });
+  const url = `${objectsAddress(api, object)}?${asked.toString()}`;
+  return pageOf(await api.get(url, hubspotHeaders(api)));
+}
+
 /** One page of a list or of a search; `next` is where the next one begins. */
 export const pageOf = (result: ApiResult): ListedPage | NotListed =>
   toPage(result, "id", ({ results: list, paging }) => {
@@ -43,6 +55,15 @@ export const pageOf = (result: ApiResult): ListedPage | NotListed =>
     if (next === undefined || next === null) return { list, next: undefined };
     return isObject(next) ? { list, next: next["after"] ?? "" } : undefined;
   });
+
+export interface Asked {
+  readonly api: RecordApi;
+  readonly object: string;
+  /** Of the properties that the mapping reads. */
+  readonly names: readonly string[];
+  /** All that the object has. */
+  readonly known: ReadonlySet<string>;
+}
 
 /** HubSpot returns only the properties named, and ignores names that it does not know. */
 export const propertiesOf = (fields: ReadonlySet<string>): string[] =>

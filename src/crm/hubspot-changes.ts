@@ -3,45 +3,25 @@
  * at 10,000 records, and one that changes meanwhile moves those behind it: so each page is asked for by the time that
  * the page before has reached.
  */
-import { changesByTime, type ChangePuller, type TimedPage } from "./change-puller.ts";
+import { changesByTime, toTimedPage, type ObjectChanges, type TimedPage } from "./change-puller.ts";
 import {
   hubspotHeaders,
-  NO_PROPERTIES,
+  listPage,
   objectsAddress,
   pageOf,
-  propertiesOf,
-  schemaOf,
   withEmpty,
+  type Asked,
 } from "./hubspot-api.ts";
-import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
-import { NO_LIST, type NotListed } from "./record-lister.ts";
-import { isReadable, type RecordApi } from "./record-reader.ts";
+import { isObject, textOf, timeOf } from "./json-value.ts";
+import { NO_LIST, type ListedRecord, type NotListed } from "./record-lister.ts";
+import { isReadable } from "./record-reader.ts";
 
-export const hubspotPuller: ChangePuller = {
-  async open(api, object, fields) {
-    const names = propertiesOf(fields);
-    if (names.length === 0) return NO_PROPERTIES;
-    const known = await schemaOf(api, object);
-    if (!(known instanceof Set)) return known;
-    const modified = object === "contact" ? "lastmodifieddate" : "hs_lastmodifieddate";
-    const asked: Asked = { api, object, names, known, modified };
-    return changesByTime((since, next) => {
-      const place: Place =
-        next === undefined ? { from: Date.parse(since) } : (JSON.parse(next) as Place);
-      return "from" in place ? search(asked, place) : archived(asked, place, since);
-    });
-  },
-};
-
-interface Asked {
-  readonly api: RecordApi;
-  readonly object: string;
-  /** Of the properties that the mapping reads. */
-  readonly names: readonly string[];
-  readonly known: ReadonlySet<string>;
-  /** The property with the time of the last change. */
-  readonly modified: string;
-}
+export const hubspotChanges = (asked: Asked): ObjectChanges =>
+  changesByTime((since, next) => {
+    const place: Place =
+      next === undefined ? { from: Date.parse(since) } : (JSON.parse(next) as Place);
+    return "from" in place ? search(asked, place) : archived(asked, place, since);
+  });
 
 /** Where the next page begins: of the changes, then of the archived records. */
 type Place = TimePlace | { readonly after: string };
@@ -57,9 +37,10 @@ interface TimePlace {
 const MERGED = "hs_merged_object_ids";
 
 async function search(
-  { api, object, names, known, modified }: Asked,
+  { api, object, names, known }: Asked,
   { from, beyond }: TimePlace,
 ): Promise<TimedPage | NotListed> {
+  const modified = object === "contact" ? "lastmodifieddate" : "hs_lastmodifieddate";
   const time = { propertyName: modified, operator: "GTE", value: String(from) };
   const filters =
     beyond === undefined
@@ -77,24 +58,20 @@ async function search(
     properties: [...new Set([...names, modified, MERGED])],
     limit: 200,
   });
-  const page = pageOf(result);
-  if (page.kind !== "page") return page;
-  const changes: TimedPage["changes"][number][] = [];
-  for (const { id, record } of page.records) {
+  const page = toTimedPage(pageOf(result), ({ id, record }) => {
     const properties = isObject(record["properties"]) ? record["properties"] : {};
     const askedBy = timeOf(properties[modified]);
-    if (askedBy === undefined || Date.parse(askedBy) < from) return NO_LIST;
+    if (askedBy === undefined || Date.parse(askedBy) < from) return undefined;
     const at = timeOf(record["updatedAt"]) ?? askedBy;
-    for (const gone of textOf(properties[MERGED]).split(/[;,\s]+/)) {
-      if (isReadable(gone) && gone !== id) changes.push({ id: gone, at, askedBy });
-    }
-    changes.push({ id, at, askedBy, record: withEmpty(record, names, known) });
-  }
-  const next = page.next === undefined ? "end" : nextOf({ from, beyond }, changes.at(-1));
-  if (next === undefined) return NO_LIST;
-  if (next !== "end") return { kind: "page", changes, next: JSON.stringify(next) };
-  const place: Place = beyond === undefined ? { after: "" } : { from: from + 1 };
-  return { kind: "page", changes, next: JSON.stringify(place) };
+    const merged = textOf(properties[MERGED]).split(/[;,\s]+/);
+    const gone = merged.filter((other) => isReadable(other) && other !== id);
+    const change = { id, at, askedBy, record: withEmpty(record, names, known) };
+    return [...gone.map((other) => ({ id: other, at, askedBy })), change];
+  });
+  if (page.kind !== "page") return page;
+  const end: Place = beyond === undefined ? { after: "" } : { from: from + 1 };
+  const next = page.next === undefined ? end : nextOf({ from, beyond }, page.changes.at(-1));
+  return next === undefined ? NO_LIST : { ...page, next: JSON.stringify(next) };
 }
 
 /** Undefined: the last record of a page that is not the last one leads no further. */
@@ -116,26 +93,15 @@ async function archived(
   { after }: { readonly after: string },
   since: string,
 ): Promise<TimedPage | NotListed> {
-  const query = new URLSearchParams({
-    limit: "100",
-    archived: "true",
-    properties: "hs_object_id",
-    ...(after !== "" && { after }),
-  });
-  const address = objectsAddress(api, object);
-  const page = pageOf(await api.get(`${address}?${query.toString()}`, hubspotHeaders(api)));
-  if (page.kind !== "page") return page;
-  const times = page.records.map(({ record }) => archivedAt(record));
-  if (times.includes(undefined) || page.next === after) return NO_LIST;
-  const changes = page.records
-    .map(({ id }, n) => ({ id, at: times[n] }))
-    .filter(({ at }) => at !== undefined && at >= since)
+  const query = { archived: "true", properties: "hs_object_id" };
+  const page = await listPage(api, object, query, after);
+  if (page.kind === "page" && page.next === after) return NO_LIST;
+  const changesOf = ({ id, record }: ListedRecord) => {
+    // Only a record that says so itself is deleted: the list may ignore that archived ones were asked for.
+    const at = record["archived"] === true ? timeOf(record["archivedAt"]) : undefined;
+    if (at === undefined) return undefined;
     // A change during this phase, which the search has not seen, may be older.
-    .map((change) => ({ ...change, askedBy: "" }));
-  const next = page.next === undefined ? undefined : JSON.stringify({ after: page.next });
-  return { kind: "page", changes, next };
+    return at >= since ? { id, at, askedBy: "" } : [];
+  };
+  return toTimedPage(page, changesOf, (next) => next && JSON.stringify({ after: next }));
 }
-
-/** Only a record that says so itself is deleted: the list may ignore that archived ones were asked for. */
-const archivedAt = ({ archived: isArchived, archivedAt: at }: Json): string | undefined =>
-  isArchived === true ? timeOf(at) : undefined;

@@ -7,14 +7,14 @@ import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import {
   hubspotHeaders,
   lacking,
+  listPage,
   NO_PROPERTIES,
   objectsAddress,
-  pageOf,
   propertiesOf,
   schemaOf,
   withEmpty,
 } from "./hubspot-api.ts";
-import { hubspotPuller } from "./hubspot-changes.ts";
+import { hubspotChanges } from "./hubspot-changes.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
 import { withRecords } from "./record-lister.ts";
 import { toFetchedRecord, type NotFound } from "./record-reader.ts";
@@ -68,8 +68,10 @@ export const hubspot: CrmConnector = {
     return eventsOfEach(listOf(changes, "the body"), eventsOf);
   },
 
+  needs: ["HUBSPOT_API_URL", "HUBSPOT_TOKEN"],
+  pauseMs: 150,
+
   reader: {
-    needs: ["HUBSPOT_API_URL", "HUBSPOT_TOKEN"],
     hasOneClock: true,
     async fetchRecord(api, object, recordId, fields) {
       const names = propertiesOf(fields);
@@ -92,33 +94,21 @@ export const hubspot: CrmConnector = {
     },
   },
 
-  /** Uses HubSpot's list: its search would end at 10,000 records. */
-  lister: {
-    needs: ["HUBSPOT_API_URL", "HUBSPOT_TOKEN"],
-    pauseMs: 150,
-    async open(api, object, fields) {
-      const names = propertiesOf(fields);
-      if (names.length === 0) return NO_PROPERTIES;
-      const known = await schemaOf(api, object);
-      if (!(known instanceof Set)) return known;
-      const address = objectsAddress(api, object);
-      return {
-        kind: "listing",
-        async page(after) {
-          const query = new URLSearchParams({
-            limit: "100",
-            archived: "false",
-            properties: names.join(","),
-            ...(after !== undefined && { after }),
-          });
-          const result = await api.get(`${address}?${query.toString()}`, hubspotHeaders(api));
-          return withRecords(pageOf(result), (record) => withEmpty(record, names, known));
-        },
-      };
-    },
+  async open(api, object, fields) {
+    const names = propertiesOf(fields);
+    if (names.length === 0) return NO_PROPERTIES;
+    const known = await schemaOf(api, object);
+    if (!(known instanceof Set)) return known;
+    const query = { archived: "false", properties: names.join(",") };
+    return {
+      kind: "records",
+      async list(after) {
+        const page = await listPage(api, object, query, after);
+        return withRecords(page, (record) => withEmpty(record, names, known));
+      },
+      changes: hubspotChanges({ api, object, names, known }),
+    };
   },
-
-  puller: hubspotPuller,
 };
 
 /** HubSpot's 404 about a record that it does not have has no category, unless the id is not a number. */

@@ -1,66 +1,68 @@
 /**
- * Reads and lists Pipedrive's records. Its API writes the values of custom fields in another form than its
- * webhooks: they get the webhooks' form, which mappings expect.
+ * Reads and lists Pipedrive's records, and asks what has changed. Its API writes the values of custom fields in another
+ * form than its webhooks: they get the webhooks' form, which mappings expect.
  */
-import { isObject, textOf, type Json } from "./json-value.ts";
+import { changesByTime, toTimedPage, type TimedPage } from "./change-puller.ts";
+import type { CrmSource } from "./connector.ts";
+import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
 import {
   pluralOf,
   toPage,
   withRecords,
+  type ListedRecord,
   type NotListed,
-  type RecordLister,
 } from "./record-lister.ts";
-import {
-  addressOf,
-  notAboutRecord,
-  toFetchedRecord,
-  type RecordApi,
-  type RecordReader,
-} from "./record-reader.ts";
+import { addressOf, notAboutRecord, toFetchedRecord, type RecordApi } from "./record-reader.ts";
+import type { RelationReader } from "./relation-reader.ts";
 
 /** The API knows a custom field by a hash. */
 export const CUSTOM_FIELD = /^[0-9a-f]{40}$/;
 
-const NEEDS = ["PIPEDRIVE_API_URL", "PIPEDRIVE_API_TOKEN"];
-
-export const pipedriveReader: RecordReader = {
-  needs: NEEDS,
-  hasOneClock: true,
-  async fetchRecord(api, object, recordId, fields) {
-    const types = await typesOf(api, object, fields);
-    if (!(types instanceof Map)) {
-      if (types.kind === "not_found") return notAboutRecord(types);
-      return types.kind === "not_a_list" ? { ...types, kind: "unavailable" } : types;
-    }
-    const url = addressOf(api.setting("PIPEDRIVE_API_URL"), "/api/v2", pluralOf(object), recordId);
-    const result = await api.get(url, headersOf(api));
-    const fetched = toFetchedRecord(result, {
-      recordId,
-      at: ["data"],
-      id: "id",
-      modifiedAt: "update_time",
-      isDeleted: (record) => record["is_deleted"] === true,
-      isAboutRecord: ({ body }) =>
-        isObject(body) && body["success"] === false && /\bnot found\b/i.test(textOf(body["error"])),
-    });
-    return fetched.kind === "found"
-      ? { ...fetched, record: asSent(fetched.record, types) }
-      : fetched;
-  },
-};
-
-export const pipedriveLister: RecordLister = {
-  needs: NEEDS,
+export const pipedriveRecords: Omit<CrmSource, "name"> = {
+  needs: ["PIPEDRIVE_API_URL", "PIPEDRIVE_API_TOKEN"],
   pauseMs: 250,
+
+  reader: {
+    hasOneClock: true,
+    async fetchRecord(api, object, recordId, fields) {
+      const types = await typesOf(api, object, fields);
+      if (!(types instanceof Map)) {
+        if (types.kind === "not_found") return notAboutRecord(types);
+        return types.kind === "not_a_list" ? { ...types, kind: "unavailable" } : types;
+      }
+      const base = api.setting("PIPEDRIVE_API_URL");
+      const url = addressOf(base, "/api/v2", pluralOf(object), recordId);
+      const fetched = toFetchedRecord(await api.get(url, headersOf(api)), {
+        recordId,
+        at: ["data"],
+        id: "id",
+        modifiedAt: "update_time",
+        isDeleted: (record) => record["is_deleted"] === true,
+        isAboutRecord: ({ body }) =>
+          isObject(body) &&
+          body["success"] === false &&
+          /\bnot found\b/i.test(textOf(body["error"])),
+      });
+      return fetched.kind === "found"
+        ? { ...fetched, record: asSent(fetched.record, types) }
+        : fetched;
+    },
+  },
+
   async open(api, object, fields) {
     const types = await typesOf(api, object, fields);
     if (!(types instanceof Map)) return types;
     return {
-      kind: "listing",
-      async page(cursor) {
+      kind: "records",
+      async list(cursor) {
         const page = await list(api, pluralOf(object), "id", cursor, { sort_by: "id" });
         return withRecords(page, (record) => asSent(record, types));
       },
+      changes: changesByTime((since, next) =>
+        next?.startsWith(DELETED) === true
+          ? deletedSince(api, object, next.slice(DELETED.length))
+          : changedSince(api, object, types, toSeconds(since), next),
+      ),
     };
   },
 };
@@ -140,3 +142,102 @@ function customValue(value: unknown, type = "varchar"): unknown {
 
 /** Types whose values are ids: of an option, a user, a person, an organization. */
 const REFERENCES: ReadonlySet<string> = new Set(["enum", "user", "people", "org", "status"]);
+
+// What has changed: the lists by `update_time`. They leave out what was deleted, so that comes from the recents of API v1,
+// which go back one month.
+
+/** Begins the place of a page of deletions: where in the recents, by time and number. */
+const DELETED = "deleted:";
+
+async function changedSince(
+  api: RecordApi,
+  object: string,
+  types: ReadonlyMap<string, string>,
+  since: string,
+  next: string | undefined,
+): Promise<TimedPage | NotListed> {
+  const query = { sort_by: "update_time", updated_since: since };
+  const page = await list(api, pluralOf(object), "id", next, query);
+  const changeOf = ({ id, record }: ListedRecord) => {
+    const askedBy = timeOf(record["update_time"]);
+    if (askedBy === undefined) return undefined;
+    // When it was deleted is not in the record.
+    if (record["is_deleted"] === true) return { id, at: undefined, askedBy };
+    return { id, at: askedBy, askedBy, record: asSent(record, types) };
+  };
+  return toTimedPage(page, changeOf, (after = `${DELETED}${since}|0`) => after);
+}
+
+/** @param place the time in UTC, and how many items of that time and later have been given already. */
+async function deletedSince(
+  api: RecordApi,
+  object: string,
+  place: string,
+): Promise<TimedPage | NotListed> {
+  const [since = "", start = ""] = place.split("|");
+  const query = new URLSearchParams({
+    since_timestamp: since.replace("T", " ").replace("Z", ""),
+    items: object,
+    start,
+    limit: "500",
+  });
+  const url = addressOf(api.setting("PIPEDRIVE_API_URL"), "/v1/recents");
+  const result = await api.get(`${url}?${query.toString()}`, headersOf(api));
+  const page = toPage(result, "id", ({ success, data, additional_data: more }) =>
+    success === true && isObject(more)
+      ? { list: data ?? [], next: placeAfter(more, since, Number(start)) }
+      : undefined,
+  );
+  return toTimedPage(page, ({ id, record: { data, item } }) => {
+    if (item !== object) return [];
+    if (!isObject(data)) return undefined;
+    if (data["active_flag"] !== false) return [];
+    return { id, at: timeOf(data["delete_time"]), askedBy: timeOf(data["update_time"]) };
+  });
+}
+
+/**
+ * The next page begins a second before the last time of this one: by number it would miss what moves up when an item
+ * changes meanwhile. Undefined: there is none; "": the answer does not say where.
+ */
+function placeAfter(more: Json, since: string, start: number): string | undefined {
+  const { last_timestamp_on_page: lastOnPage, pagination } = more;
+  if (!isObject(pagination)) return "";
+  const { more_items_in_collection: hasMore, next_start: nextStart } = pagination;
+  if (hasMore !== true) return hasMore === false ? undefined : "";
+  const last = Date.parse(timeOf(lastOnPage) ?? "");
+  if (last - 1000 > Date.parse(since)) return `${DELETED}${toSeconds(last - 1000)}|0`;
+  return Number(textOf(nextStart)) > start ? `${DELETED}${since}|${textOf(nextStart)}` : "";
+}
+
+/** Pipedrive's times have whole seconds. */
+const toSeconds = (time: string | number): string =>
+  `${new Date(time).toISOString().slice(0, 19)}Z`;
+
+// Related records: by their ids, or those of one person, organisation or deal.
+
+/** The fields by which its lists can be filtered, one value at a time. */
+const FILTERS: ReadonlySet<string> = new Set(["org_id", "person_id", "deal_id"]);
+
+export const pipedriveRelations: RelationReader = {
+  idField: () => "id",
+  most: 100,
+  async find(api, { field, fields, object, values }, cursor) {
+    if (field !== "id" && !FILTERS.has(field)) {
+      const reason = `Pipedrive finds ${object} by ${[...FILTERS].join(", ")} alone, not by ${field}`;
+      return { kind: "client_error", reason };
+    }
+    const types = await typesOf(api, object, fields);
+    if (!(types instanceof Map)) return types;
+    // A list of the records of one value after the other: the cursor says which.
+    const [place = "0", inner = ""] = (cursor ?? "0").split(/:(.*)/s);
+    const index = Number(place);
+    const by = field === "id" ? { ids: values.join(",") } : { [field]: values[index] ?? "" };
+    const page = await list(api, pluralOf(object), "id", inner || undefined, by);
+    if (page.kind !== "page") return page;
+    const isLast = field === "id" || index + 1 >= values.length;
+    const after = isLast ? undefined : `${index + 1}`;
+    const next = page.next === undefined ? after : `${place}:${page.next}`;
+    return withRecords({ ...page, next }, (record) => asSent(record, types));
+  },
+};

@@ -6,8 +6,7 @@ import { isOneOf } from "../ops/secrets.ts";
 import { basicOf } from "./authorization.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
-import { pipedriveLister, pipedriveReader } from "./pipedrive-api.ts";
-import { pipedrivePuller } from "./pipedrive-changes.ts";
+import { pipedriveRecords } from "./pipedrive-api.ts";
 import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 const TYPES: Readonly<Record<string, WebhookEvent["type"]>> = {
@@ -52,9 +51,7 @@ export const pipedrive: CrmConnector = {
     organization: ["website", "linkedin", "industry", "annual_revenue", "employee_count"],
   },
 
-  reader: pipedriveReader,
-  lister: pipedriveLister,
-  puller: pipedrivePuller,
+  ...pipedriveRecords,
 };
 
 function eventOf(

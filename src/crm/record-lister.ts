@@ -1,34 +1,6 @@
-/** Lists all records of an object through a CRM's API, page by page. */
+/** Pages of records, as the lists of a CRM's API have them. */
 import { isObject, textOf, type Json } from "./json-value.ts";
-import {
-  isReadable,
-  type ApiResult,
-  type NotFound,
-  type NotRead,
-  type RecordApi,
-} from "./record-reader.ts";
-
-export interface RecordLister {
-  /** Variables without which nothing can be listed. */
-  readonly needs: readonly string[];
-  /** Time between two requests after the first ones, ms: less than what the CRM allows. */
-  readonly pauseMs: number;
-  /**
-   * Finds out what the pages need; also when a listing is continued.
-   * @param fields names that the mapping reads.
-   */
-  open(
-    api: RecordApi,
-    object: string,
-    fields: ReadonlySet<string>,
-  ): Promise<ObjectListing | NotListed>;
-}
-
-export interface ObjectListing {
-  readonly kind: "listing";
-  /** @param cursor `next` of the page before; undefined for the first page. */
-  page(cursor: string | undefined): Promise<ListedPage | NotListed>;
-}
+import { isReadable, type ApiResult, type NotFound, type NotRead } from "./record-reader.ts";
 
 export interface ListedPage {
   readonly kind: "page";

@@ -2,8 +2,6 @@
 import { isObject, textOf, timeOf, valueAt, type Json } from "./json-value.ts";
 
 export interface RecordReader {
-  /** Variables without which no record can be read. */
-  readonly needs: readonly string[];
   /** The times of this CRM's own events and of its records are of one clock, and finer than a second. */
   readonly hasOneClock?: true;
   /** The id as the CRM writes it, where it accepts other spellings: they would be other crmCodes. */

@@ -1,21 +1,21 @@
 /** Redtail: contacts, which are individuals, businesses, trusts, associations and unions. Its webhooks are not documented. */
-import { changesByTime, type PulledChange, type TimedPage } from "./change-puller.ts";
+import { changesByTime, toTimedPage, type PulledChange } from "./change-puller.ts";
 import type { CrmSource } from "./connector.ts";
 import { isObject, textOf, timeOf } from "./json-value.ts";
 import { pageNumberOf, toNumberedPage } from "./numbered-pages.ts";
-import { NO_LIST, type ListedPage, type NotListed } from "./record-lister.ts";
+import type { ListedPage, ListedRecord, NotListed } from "./record-lister.ts";
 import { addressOf, toFetchedRecord, UNKNOWN_OBJECT, type RecordApi } from "./record-reader.ts";
-
-const NEEDS = ["REDTAIL_API_URL", "REDTAIL_API_KEY", "REDTAIL_USER_KEY"];
 
 /** The only object. */
 const CONTACT = "contact";
 
 export const redtail: CrmSource = {
   name: "redtail",
+  needs: ["REDTAIL_API_URL", "REDTAIL_API_KEY", "REDTAIL_USER_KEY"],
+  // Redtail documents no limit.
+  pauseMs: 500,
 
   reader: {
-    needs: NEEDS,
     async fetchRecord(api, _object, recordId) {
       const result = await api.get(addressFor(api, "contacts", recordId), headersOf(api));
       return toFetchedRecord(result, {
@@ -30,31 +30,16 @@ export const redtail: CrmSource = {
     },
   },
 
-  lister: {
-    needs: NEEDS,
-    // Redtail documents no limit.
-    pauseMs: 500,
-    open: async (api, object) => {
-      if (object !== CONTACT) return UNKNOWN_OBJECT;
-      return {
-        kind: "listing",
-        page: (place) => livingPage(api, place),
-      };
-    },
-  },
-
-  puller: {
-    open: async (api, object) => {
-      if (object !== CONTACT) return UNKNOWN_OBJECT;
-      return {
-        ...changesByTime((since, place) => changedSince(api, since, place)),
-        async ids(place) {
-          const page = await livingPage(api, place);
-          if (page.kind !== "page") return page;
-          return { kind: "page", ids: page.records.map(({ id }) => id), next: page.next };
-        },
-      };
-    },
+  async open(api, object) {
+    if (object !== CONTACT) return UNKNOWN_OBJECT;
+    const list = (place: string | undefined) => livingPage(api, place);
+    const changes = changesByTime(async (since, place) =>
+      toTimedPage(
+        await listPage(api, "contacts/search", { updated_since: since }, place),
+        changeOf,
+      ),
+    );
+    return { kind: "records", list, changes: { ...changes, ids: list } };
   },
 };
 
@@ -89,18 +74,8 @@ async function livingPage(
   return { ...page, records, deleted: page.records.length - records.length };
 }
 
-async function changedSince(
-  api: RecordApi,
-  since: string,
-  place: string | undefined,
-): Promise<TimedPage | NotListed> {
-  const page = await listPage(api, "contacts/search", { updated_since: since }, place);
-  if (page.kind !== "page") return page;
-  const changes: PulledChange[] = [];
-  for (const { id, record } of page.records) {
-    const at = timeOf(record["updated_at"]);
-    if (at === undefined) return NO_LIST;
-    changes.push(record["deleted"] === true ? { id, at } : { id, at, record });
-  }
-  return { kind: "page", changes, next: page.next };
+function changeOf({ id, record }: ListedRecord): PulledChange | undefined {
+  const at = timeOf(record["updated_at"]);
+  if (at === undefined) return undefined;
+  return record["deleted"] === true ? { id, at } : { id, at, record };
 }

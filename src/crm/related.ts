@@ -1,15 +1,15 @@
 /** Reads the records that belong to others, as a mapping file names them under `with`, and finds out to whom they belong. */
 import { relationsOf, type Relation } from "../sync/mapped.ts";
-import { dynamicsRelations } from "./dynamics-related.ts";
-import { espocrmRelations } from "./espocrm-related.ts";
+import { dynamicsRelations } from "./dynamics-api.ts";
+import { espocrmRelations } from "./espocrm-api.ts";
 import { hubspotRelations } from "./hubspot-related.ts";
 import { textOf, valueAt, type Json } from "./json-value.ts";
-import { pipedriveRelations } from "./pipedrive-related.ts";
+import { pipedriveRelations } from "./pipedrive-api.ts";
 import type { ListedRecord, NotListed } from "./record-lister.ts";
 import { isReadable, type NotRead, type RecordApi } from "./record-reader.ts";
 import type { RelationReader, WantedRecords } from "./relation-reader.ts";
 import { salesforceRelations } from "./salesforce-related.ts";
-import { twentyRelations } from "./twenty-related.ts";
+import { twentyRelations } from "./twenty-api.ts";
 
 /** By the name of the connector. */
 const RELATION_READERS: Readonly<Record<string, RelationReader>> = {

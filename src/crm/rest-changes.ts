@@ -1,69 +1,38 @@
 /** Pulls and lists any REST API that the section `pull` of the mapping file describes. */
-import {
-  changesByTime,
-  type ChangePuller,
-  type PulledChange,
-  type TimedPage,
-} from "./change-puller.ts";
+import { changesByTime, type PulledChange, type TimedPage } from "./change-puller.ts";
+import type { CrmRecords } from "./connector.ts";
 import type { PullSource } from "../mapping/pull/rule.ts";
 import { isObject, textOf, timeOf, valueAt, type Json } from "./json-value.ts";
-import { NO_LIST, sameOrigin, type NotListed, type RecordLister } from "./record-lister.ts";
+import { NO_LIST, sameOrigin, type NotListed } from "./record-lister.ts";
 import { UNKNOWN_OBJECT, type ApiResult, type RecordApi } from "./record-reader.ts";
 
 type Texts = Readonly<Record<string, string>>;
 type Paging = PullSource["paging"];
 
-export interface RestPuller {
-  readonly puller: ChangePuller;
-  /** Its `needs` are variables that the mapping file names (Config.namedSecret). */
-  readonly lister: RecordLister;
-  /** Those of the mapping's objects that it has. */
-  readonly objects: readonly string[];
-  readonly pauseMs: number;
-}
-
 const PAUSE_MS = 250;
 
-/** The sources of a mapping's section `pull`, by the name that PULL_FROM has for them. */
-export function pullersOf(mapping: {
-  readonly pulls?: readonly PullSource[];
-}): ReadonlyMap<string, RestPuller> {
-  return new Map((mapping.pulls ?? []).map((source) => [source.name, pullerOf(source)]));
-}
-
-function pullerOf(source: PullSource): RestPuller {
-  const { pause: pauseMs = PAUSE_MS } = source;
-  const wordOf = (object: string) =>
-    Object.entries(source.objects).find(([own]) => own.toLowerCase() === object.toLowerCase())?.[1];
+/** A source of a mapping's section `pull`. Its `needs` are variables that the mapping file names (Config.namedSecret). */
+export function restRecords(source: PullSource): CrmRecords {
   return {
-    puller: {
-      async open(api, object) {
-        const word = wordOf(object);
-        if (word === undefined) return UNKNOWN_OBJECT;
-        return changesByTime((since, next) => ask(api, source, { word, since, next }));
-      },
+    needs: variablesOf(source),
+    pauseMs: source.pause ?? PAUSE_MS,
+    async open(api, object) {
+      const isIt = ([own]: readonly [string, string]) => own.toLowerCase() === object.toLowerCase();
+      const [, word] = Object.entries(source.objects).find(isIt) ?? [];
+      if (word === undefined) return UNKNOWN_OBJECT;
+      return {
+        kind: "records",
+        async list(next) {
+          const page = await ask(api, source, { word, since: EVER, next });
+          if (page.kind !== "page") return page;
+          const records = page.changes.flatMap(({ id, record }) =>
+            record === undefined ? [] : [{ id, record }],
+          );
+          return { kind: "page", records, next: page.next, total: undefined };
+        },
+        changes: changesByTime((since, next) => ask(api, source, { word, since, next })),
+      };
     },
-    lister: {
-      needs: variablesOf(source),
-      pauseMs,
-      async open(api, object) {
-        const word = wordOf(object);
-        if (word === undefined) return UNKNOWN_OBJECT;
-        return {
-          kind: "listing",
-          async page(next) {
-            const page = await ask(api, source, { word, since: EVER, next });
-            if (page.kind !== "page") return page;
-            const records = page.changes.flatMap(({ id, record }) =>
-              record === undefined ? [] : [{ id, record }],
-            );
-            return { kind: "page", records, next: page.next, total: undefined };
-          },
-        };
-      },
-    },
-    objects: Object.keys(source.objects),
-    pauseMs,
   };
 }
 

@@ -6,7 +6,7 @@ import { isOneOf } from "../ops/secrets.ts";
 import { basicOf } from "./authorization.ts";
 import { isRecordId, wholeId } from "../event/crm-event.ts";
 import { ACKNOWLEDGEMENT, isSoap, messageOf, notificationOf } from "./salesforce-soap.ts";
-import { changesByTime, type TimedPage } from "./change-puller.ts";
+import { changesByTime, toTimedPage, type PulledChange } from "./change-puller.ts";
 import type { CrmConnector, Translated, WebhookEvent, WebhookRequest } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
 import {
@@ -95,8 +95,10 @@ export const salesforce: CrmConnector = {
 
   acknowledgement: ACKNOWLEDGEMENT,
 
+  needs: ["SALESFORCE_URL", "SALESFORCE_CLIENT_ID", "SALESFORCE_CLIENT_SECRET"],
+  pauseMs: 100,
+
   reader: {
-    needs: ["SALESFORCE_URL", "SALESFORCE_CLIENT_ID", "SALESFORCE_CLIENT_SECRET"],
     ownId: wholeId,
     async fetchRecord(api, object, recordId) {
       const result = await get(api, addressFor(api, "sobjects", object, recordId));
@@ -113,54 +115,44 @@ export const salesforce: CrmConnector = {
     },
   },
 
-  /** A query keeps its place for two days; deleted records are not in it. */
-  lister: {
-    needs: ["SALESFORCE_URL", "SALESFORCE_CLIENT_ID", "SALESFORCE_CLIENT_SECRET"],
-    pauseMs: 100,
-    async open(api, object, fields) {
-      const names = await fieldsOf(api, object);
-      if (!Array.isArray(names)) return names;
-      const wanted = names.filter((name) => name !== "Id" && fields.has(name));
-      const query = `SELECT ${["Id", ...wanted].join(",")} FROM ${object}`;
-      const first = queryAddress(api, "query", query);
-      return { kind: "listing", page: (cursor) => pageOf(api, cursor ?? first) };
-    },
-  },
-
-  /** Deleted records are asked for, too, for as long as the recycle bin has them. */
-  puller: {
-    async open(api, object, fields) {
-      const names = await fieldsOf(api, object);
-      if (!Array.isArray(names)) return names;
-      if (!names.includes(MODIFIED)) {
-        return { kind: "client_error", reason: `${object} has no ${MODIFIED} to ask by` };
-      }
-      const wanted = names.filter((name) => OWN_FIELDS.has(name) || fields.has(name));
-      return changesByTime(async (since, next) => {
-        const where = `WHERE ${MODIFIED} >= ${since} ORDER BY ${MODIFIED}`;
-        const query = `SELECT ${wanted.join(",")} FROM ${object} ${where}`;
+  async open(api, object, fields) {
+    const names = await fieldsOf(api, object);
+    if (!Array.isArray(names)) return names;
+    const select = (...own: readonly string[]) => {
+      const wanted = names.filter((name) => own.includes(name) || fields.has(name));
+      return `SELECT ${[...new Set(["Id", ...wanted])].join(",")} FROM ${object}`;
+    };
+    return {
+      kind: "records",
+      /** A query keeps its place for two days; deleted records are not in it. */
+      list: (cursor) => pageOf(api, cursor ?? queryAddress(api, "query", select())),
+      /** Deleted records are asked for, too, for as long as the recycle bin has them. */
+      changes: changesByTime(async (since, next) => {
+        if (!names.includes(MODIFIED)) {
+          return { kind: "client_error", reason: `${object} has no ${MODIFIED} to ask by` };
+        }
+        const own = select("IsDeleted", MODIFIED);
+        const query = `${own} WHERE ${MODIFIED} >= ${since} ORDER BY ${MODIFIED}`;
         const page = await pageOf(api, next ?? queryAddress(api, "queryAll", query));
-        if (page.kind !== "page") return page;
-        const changes = page.records.flatMap((one) => changeOf(one, wanted));
-        if (changes.length < page.records.length) return NO_LIST;
-        return { kind: "page", changes, next: page.next };
-      });
-    },
+        return toTimedPage(page, (one) => changeOf(one, names));
+      }),
+    };
   },
 };
 
 const MODIFIED = "SystemModstamp";
 
-const OWN_FIELDS: ReadonlySet<string> = new Set(["Id", "IsDeleted", MODIFIED]);
-
-/** None if the record does not say when it changed, or whether it is deleted. */
-function changeOf({ id, record }: ListedRecord, asked: readonly string[]): TimedPage["changes"] {
+/** Undefined: the record does not say when it changed, or whether it is deleted. */
+function changeOf(
+  { id, record }: ListedRecord,
+  asked: readonly string[],
+): PulledChange | undefined {
   const askedBy = timeOf(record[MODIFIED]);
   const isDeleted = asked.includes("IsDeleted") ? record["IsDeleted"] : false;
-  if (askedBy === undefined || typeof isDeleted !== "boolean") return [];
+  if (askedBy === undefined || typeof isDeleted !== "boolean") return undefined;
   // Salesforce cuts the time to seconds: of two changes within one, an event may have told the first.
   const change = { id: wholeId(id), at: askedBy.replace(/\.000Z$/, ".999Z"), askedBy };
-  return [isDeleted ? change : { ...change, record }];
+  return isDeleted ? change : { ...change, record };
 }
 
 /** The names of an object's fields: a query fails for a field that the organisation does not have. */

@@ -1,69 +1,63 @@
-/** Reads and lists Twenty's records, and asks what has changed. */
-import { changesByTime, type ChangePuller, type PulledChange } from "./change-puller.ts";
+/** Reads and lists Twenty's records, finds related ones, and asks what has changed. */
+import { changesByTime, toTimedPage, type PulledChange } from "./change-puller.ts";
+import type { CrmSource } from "./connector.ts";
 import { isObject, timeOf, type Json } from "./json-value.ts";
-import { NO_LIST, pluralOf, toPage, type NotListed, type RecordLister } from "./record-lister.ts";
+import { pluralOf, toPage, type ListedRecord, type NotListed } from "./record-lister.ts";
 import {
   addressOf,
+  isReadable,
   isRecordNotFound,
   toFetchedRecord,
   type ApiResult,
   type RecordApi,
-  type RecordReader,
 } from "./record-reader.ts";
+import type { RelationReader } from "./relation-reader.ts";
 
-const NEEDS = ["TWENTY_API_URL", "TWENTY_API_KEY"];
-
-/** For records that are read together with related ones: webhooks bring theirs. */
-export const twentyReader: RecordReader = {
-  needs: NEEDS,
-  async fetchRecord(api, object, recordId) {
-    const result = await api.get(`${addressFor(api, object, recordId)}?depth=0`, headersOf(api));
-    return toFetchedRecord(result, {
-      recordId,
-      at: ["data", object],
-      id: "id",
-      modifiedAt: "updatedAt",
-      isDeleted: ({ deletedAt }) => timeOf(deletedAt) !== undefined,
-      isAboutRecord: ({ body }) => isRecordNotFound(body),
-    });
-  },
-};
-
-export const twentyLister: RecordLister = {
-  needs: NEEDS,
+export const twentyRecords: Omit<CrmSource, "name"> = {
+  needs: ["TWENTY_API_URL", "TWENTY_API_KEY"],
   // Twenty allows 100 requests a minute.
   pauseMs: 700,
+
+  /** For records that are read together with related ones: webhooks bring theirs. */
+  reader: {
+    async fetchRecord(api, object, recordId) {
+      const result = await api.get(`${addressFor(api, object, recordId)}?depth=0`, headersOf(api));
+      return toFetchedRecord(result, {
+        recordId,
+        at: ["data", object],
+        id: "id",
+        modifiedAt: "updatedAt",
+        isDeleted: ({ deletedAt }) => timeOf(deletedAt) !== undefined,
+        isAboutRecord: ({ body }) => isRecordNotFound(body),
+      });
+    },
+  },
+
   async open(api, object, fields) {
     const query = await queryFor(api, object, fields);
     if ("kind" in query) return query;
-    return { kind: "listing", page: (cursor) => listPage(api, object, query, cursor) };
+    return {
+      kind: "records",
+      list: (cursor) => listPage(api, object, query, cursor),
+      changes: changesByTime(async (since, next) => {
+        const asked = {
+          ...query,
+          // A filter on deletedAt is what makes Twenty list what is in the bin.
+          filter: `or(updatedAt[gte]:${since},deletedAt[gte]:${since})`,
+          order_by: "updatedAt",
+        };
+        return toTimedPage(await listPage(api, object, asked, next), changeOf);
+      }),
+    };
   },
 };
 
 /** Records in the bin come with the others; destroyed ones leave no trace in Twenty. */
-export const twentyPuller: ChangePuller = {
-  async open(api, object, fields) {
-    const query = await queryFor(api, object, fields);
-    if ("kind" in query) return query;
-    return changesByTime(async (since, next) => {
-      const asked = {
-        ...query,
-        // A filter on deletedAt is what makes Twenty list what is in the bin.
-        filter: `or(updatedAt[gte]:${since},deletedAt[gte]:${since})`,
-        order_by: "updatedAt",
-      };
-      const page = await listPage(api, object, asked, next);
-      if (page.kind !== "page") return page;
-      const changes: PulledChange[] = [];
-      for (const { id, record } of page.records) {
-        const at = changedAt(record);
-        if (at === undefined) return NO_LIST;
-        changes.push(timeOf(record["deletedAt"]) === undefined ? { id, record, at } : { id, at });
-      }
-      return { kind: "page", changes, next: page.next };
-    });
-  },
-};
+function changeOf({ id, record }: ListedRecord): PulledChange | undefined {
+  const at = changedAt(record);
+  if (at === undefined) return undefined;
+  return timeOf(record["deletedAt"]) === undefined ? { id, record, at } : { id, at };
+}
 
 /** updatedAt of a destroyed record is that of its last change, not of the destruction. */
 export const changedAt = (record: Json): string | undefined =>
@@ -154,3 +148,24 @@ const pageOf = (result: ApiResult, object: string) =>
   });
 
 const PLURALS: Readonly<Record<string, string>> = { person: "people" };
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** A list by a relation's id (`companyId`), or by ids. */
+export const twentyRelations: RelationReader = {
+  idField: () => "id",
+  // Servers often allow addresses of 8 KB.
+  most: 100,
+  async find(api, { field, object, values }, cursor) {
+    // One value that is no UUID makes Twenty refuse all of them.
+    const ids = values.filter((id) => UUID.test(id)).map((id) => `"${id}"`);
+    if (ids.length === 0 || !isReadable(field)) {
+      return { kind: "page", records: [], next: undefined, total: 0 };
+    }
+    const filter = `${field}[in]:[${ids.join(",")}]`;
+    const page = await listPage(api, object, { filter }, cursor);
+    // Twenty leaves out fields of large objects. Without this one, the owner of a record is not known.
+    const isShown = page.kind !== "page" || page.records.every(({ record }) => field in record);
+    return isShown ? page : { kind: "client_error", reason: `${object} comes without ${field}` };
+  },
+};

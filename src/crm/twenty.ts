@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { isSignedBy } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
 import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
-import { changedAt, twentyLister, twentyPuller, twentyReader } from "./twenty-api.ts";
+import { changedAt, twentyRecords } from "./twenty-api.ts";
 import { jsonOf, required, WebhookBodyError } from "./webhook-body.ts";
 
 /** Twenty documents no tolerance; five minutes are usual for webhooks, ms. */
@@ -55,9 +55,7 @@ export const twenty: CrmConnector = {
     return { events: [eventOf(type, object, record, body, request.body)] };
   },
 
-  reader: twentyReader,
-  lister: twentyLister,
-  puller: twentyPuller,
+  ...twentyRecords,
 };
 
 function eventOf(

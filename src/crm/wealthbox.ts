@@ -1,12 +1,10 @@
 /** Wealthbox: contacts, which are persons, households, organizations and trusts. It has no webhooks. */
-import { changesByTime, type PulledChange, type TimedPage } from "./change-puller.ts";
+import { changesByTime, toTimedPage, type TimedPage } from "./change-puller.ts";
 import type { CrmSource } from "./connector.ts";
 import { timeOf } from "./json-value.ts";
 import { pageNumberOf, toNumberedPage } from "./numbered-pages.ts";
-import { NO_LIST, type ListedPage, type NotListed } from "./record-lister.ts";
+import type { ListedPage, ListedRecord, NotListed } from "./record-lister.ts";
 import { addressOf, toFetchedRecord, UNKNOWN_OBJECT, type RecordApi } from "./record-reader.ts";
-
-const NEEDS = ["WEALTHBOX_API_URL", "WEALTHBOX_API_TOKEN"];
 
 /** The only object. */
 const CONTACT = "contact";
@@ -16,9 +14,11 @@ const DELETED = "deleted:";
 
 export const wealthbox: CrmSource = {
   name: "wealthbox",
+  needs: ["WEALTHBOX_API_URL", "WEALTHBOX_API_TOKEN"],
+  // Wealthbox allows 300 requests in five minutes.
+  pauseMs: 1500,
 
   reader: {
-    needs: NEEDS,
     async fetchRecord(api, _object, recordId) {
       const url = addressOf(api.setting("WEALTHBOX_API_URL"), "/v1/contacts", recordId);
       // Without `modifiedAt`: Wealthbox's times have whole minutes.
@@ -26,25 +26,17 @@ export const wealthbox: CrmSource = {
     },
   },
 
-  lister: {
-    needs: NEEDS,
-    // Wealthbox allows 300 requests in five minutes.
-    pauseMs: 1500,
-    open: async (api, object) =>
-      object === CONTACT
-        ? { kind: "listing", page: (place) => listPage(api, {}, place) }
-        : UNKNOWN_OBJECT,
-  },
-
-  puller: {
-    open: async (api, object) =>
-      object === CONTACT
-        ? changesByTime((since, next) =>
-            next?.startsWith(DELETED) === true
-              ? deletedSince(api, since, next.slice(DELETED.length) || undefined)
-              : changedSince(api, since, next),
-          )
-        : UNKNOWN_OBJECT,
+  async open(api, object) {
+    if (object !== CONTACT) return UNKNOWN_OBJECT;
+    return {
+      kind: "records",
+      list: (place) => listPage(api, {}, place),
+      changes: changesByTime((since, next) =>
+        next?.startsWith(DELETED) === true
+          ? deletedSince(api, since, next.slice(DELETED.length) || undefined)
+          : changedSince(api, since, next),
+      ),
+    };
   },
 };
 
@@ -69,15 +61,12 @@ async function changedSince(
   place: string | undefined,
 ): Promise<TimedPage | NotListed> {
   const page = await listPage(api, { updated_since: toSeconds(since) }, place);
-  if (page.kind !== "page") return page;
-  const changes: (PulledChange & { readonly askedBy: string })[] = [];
-  for (const { id, record } of page.records) {
+  const changeOf = ({ id, record }: ListedRecord) => {
     const askedBy = timeOf(record["updated_at"]);
-    if (askedBy === undefined) return NO_LIST;
     // A time of whole minutes may be older than a listing that has the record as it was before.
-    changes.push({ id, record, at: undefined, askedBy });
-  }
-  return { kind: "page", changes, next: page.next ?? DELETED };
+    return askedBy === undefined ? undefined : { id, record, at: undefined, askedBy };
+  };
+  return toTimedPage(page, changeOf, (next = DELETED) => next);
 }
 
 async function deletedSince(
@@ -87,9 +76,8 @@ async function deletedSince(
 ): Promise<TimedPage | NotListed> {
   const asked = { deleted: "true", deleted_since: toSeconds(since) };
   const page = await listPage(api, asked, place);
-  if (page.kind !== "page") return page;
-  const changes = page.records.map(({ id }) => ({ id, at: undefined }));
-  return { kind: "page", changes, next: page.next && DELETED + page.next };
+  const changeOf = ({ id }: ListedRecord) => ({ id, at: undefined });
+  return toTimedPage(page, changeOf, (next) => next && DELETED + next);
 }
 
 const toSeconds = (time: string): string => `${time.slice(0, 19)}Z`;

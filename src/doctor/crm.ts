@@ -35,8 +35,8 @@ export async function checkCrms(stores: Stores, acceptTypes: boolean): Promise<C
 }
 
 const withoutApi = (config: Config): Check[] =>
-  CONNECTORS.flatMap(({ lister, name, secretName }) => {
-    const missing = lister.needs.filter((variable) => settingOf(config, variable) === undefined);
+  CONNECTORS.flatMap(({ name, needs, secretName }) => {
+    const missing = needs.filter((variable) => settingOf(config, variable) === undefined);
     const isUsed = settingOf(config, secretName) !== undefined;
     if (!isUsed || missing.length === 0) return [];
     const says = `fields and webhooks are not checked: ${missing.join(", ")} not set`;

@@ -1,8 +1,9 @@
 /** Pulls one object of a CRM: what has changed since its cursor, and all of it where the cursor is not known. */
-import type { ChangePuller, CursorLost, ObjectChanges } from "../crm/change-puller.ts";
-import type { ListedRecord, NotListed, RecordLister } from "../crm/record-lister.ts";
+import type { CursorLost, ObjectChanges } from "../crm/change-puller.ts";
+import type { ListedRecord, NotListed } from "../crm/record-lister.ts";
 import type { NotFound, RecordApi, RecordReader } from "../crm/record-reader.ts";
 import { withRelated } from "../crm/related.ts";
+import type { CrmRecords, ObjectRecords } from "../crm/connector.ts";
 import type { ContentHash } from "../event/event-order.ts";
 import type { PulledIds, PulledObject } from "../state/pulls.ts";
 import type { Relation } from "../sync/mapped.ts";
@@ -17,8 +18,7 @@ const MOST_GONE = 500;
 export interface ObjectToPull {
   readonly crm: string;
   readonly object: string;
-  readonly puller: ChangePuller;
-  readonly lister: Pick<RecordLister, "open">;
+  readonly open: CrmRecords["open"];
   readonly reader: RecordReader | undefined;
   readonly api: RecordApi;
   /** Names that the mapping reads. */
@@ -58,10 +58,11 @@ export async function pullObject(
   pull: ObjectToPull,
   known: PulledObject | undefined,
 ): Promise<PullEnd> {
-  const { api, fields, object, puller } = pull;
-  const changes = await puller.open(api, object, fields);
-  if (changes.kind === "not_found") return "unknown_object";
-  if (changes.kind !== "changes") throw new PullFailed(object, changes);
+  const { api, fields, object } = pull;
+  const records = await pull.open(api, object, fields);
+  if (records.kind === "not_found") return "unknown_object";
+  if (records.kind !== "records") throw new PullFailed(object, records);
+  const { changes } = records;
   const pulled = await pullChanges(pull, changes, known ?? (await begin(pull, changes)));
   if (pulled.kind === "not_found") {
     if (known === undefined) return "unknown_object";
@@ -72,7 +73,7 @@ export async function pullObject(
     return "cursor_lost";
   }
   await pullDeletions(pull, changes);
-  return list(pull, pulled.progress);
+  return list(pull, records, pulled.progress);
 }
 
 /** From now on; what was before is listed. */
@@ -112,7 +113,7 @@ async function pullDeletions(pull: ObjectToPull, changes: ObjectChanges): Promis
     const page = await changes.ids(cursor);
     if (page.kind !== "page") throw new PullFailed(object, page);
     if (page.next === cursor && cursor !== undefined) throw new PullFailed(object, ENDLESS);
-    await ids.add(page.ids);
+    await ids.add(page.records.map(({ id }) => id));
     cursor = page.next;
   } while (cursor !== undefined);
   const gone = await ids.gone();
@@ -127,14 +128,12 @@ async function pullDeletions(pull: ObjectToPull, changes: ObjectChanges): Promis
   await ids.replace(still);
 }
 
-async function list(pull: ObjectToPull, from: PulledObject): Promise<PullEnd> {
-  const { api, fields, lister, object } = pull;
+async function list(pull: ObjectToPull, all: ObjectRecords, from: PulledObject): Promise<PullEnd> {
+  const { object } = pull;
   let { listing, ...progress } = from;
   if (listing === undefined) return "done";
-  const listed = await lister.open(api, object, fields);
-  if (listed.kind !== "listing") throw new PullFailed(object, listed);
   while (await pull.mayList()) {
-    const page = await listed.page(listing.cursor);
+    const page = await all.list(listing.cursor);
     if (page.kind !== "page") {
       // The CRM may not know the place any more: the next pull lists from the beginning.
       if (page.kind === "client_error" && listing.cursor !== undefined) {

@@ -1,21 +1,18 @@
 /** The CRMs that are asked for changes: those with a connector, and those of the mapping's section `pull`. */
 import { settingOf, type Config } from "../config.ts";
 import { CONNECTORS, CRMS } from "../crm/connectors.ts";
-import type { CrmSource } from "../crm/connector.ts";
-import { pullersOf } from "../crm/rest-changes.ts";
+import type { CrmRecords, CrmSource } from "../crm/connector.ts";
+import { restRecords } from "../crm/rest-changes.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 
-export type PulledCrm = Pick<CrmSource, "name" | "lister" | "reader"> &
-  Required<Pick<CrmSource, "puller">>;
+export type PulledCrm = CrmRecords & Pick<CrmSource, "name"> & Partial<Pick<CrmSource, "reader">>;
 
 type Pulls = Pick<Mapping, "pulls">;
 
-function known(mapping: Pulls): PulledCrm[] {
-  const own = CRMS.flatMap(({ puller, ...crm }) =>
-    puller === undefined ? [] : [{ ...crm, puller }],
-  );
-  return [...own, ...[...pullersOf(mapping)].map(([name, rest]) => ({ name, ...rest }))];
-}
+const known = ({ pulls = [] }: Pulls): PulledCrm[] => [
+  ...CRMS,
+  ...pulls.map((source) => ({ name: source.name, ...restRecords(source) })),
+];
 
 export const pulledCrms = (
   { PULL_FROM = [] }: Pick<Config, "PULL_FROM">,
@@ -39,7 +36,7 @@ export function pullProblems(config: Config, mapping: Mapping): string[] {
     }
     const problems: string[] = [];
     const isOwn = CRMS.some(({ name }) => name === crm);
-    const missing = found.lister.needs.filter(
+    const missing = found.needs.filter(
       (name) =>
         (isOwn ? settingOf(config, name) : config.namedSecret(name, problems)) === undefined,
     );

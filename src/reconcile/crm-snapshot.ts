@@ -6,7 +6,7 @@ import { proxyOf, settingOf, type Config } from "../config.ts";
 import { createCrmApi } from "../crm/api-client.ts";
 import { CRMS } from "../crm/connectors.ts";
 import { politeApi } from "../crm/polite-api.ts";
-import type { RecordLister } from "../crm/record-lister.ts";
+import type { CrmSource } from "../crm/connector.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { Reconciliations } from "../state/reconciliations.ts";
@@ -68,10 +68,10 @@ export async function listCrm(
   crm: string,
   options: CrmListingOptions = {},
 ): Promise<OpenSnapshot> {
-  const lister = listerOf(session.config, crm);
+  const source = listedCrm(session.config, crm);
   const objects = objectsOf(session, crm, options.object);
   await removeOldListings(session);
-  const name = `listing-${crm}-${identityOf(session, lister, objects)}`;
+  const name = `listing-${crm}-${identityOf(session, source, objects)}`;
   const complete = unusedListing(session.dir, name);
   if (complete !== undefined) return openListing(session, crm, complete, objects);
   const part = join(session.dir, `${name}.sqlite`);
@@ -80,7 +80,7 @@ export async function listCrm(
   try {
     const { takenAt } = file.begin() ?? { takenAt: session.stores.clock.now() - MARGIN_MS };
     file.noteBegin({ takenAt });
-    await listObjects(session, { crm, lister, objects, file, options });
+    await listObjects(session, { source, objects, file, options });
     whole = join(session.dir, `${name}-${Math.round(takenAt)}.sqlite`);
   } finally {
     file.close();
@@ -90,15 +90,15 @@ export async function listCrm(
 }
 
 interface Listing {
-  readonly crm: string;
-  readonly lister: RecordLister;
+  readonly source: CrmSource;
   readonly objects: readonly string[];
   readonly file: ListingFile;
   readonly options: CrmListingOptions;
 }
 
 async function listObjects({ config, mapping }: ListingSession, listing: Listing): Promise<void> {
-  const { crm, file, lister, objects, options } = listing;
+  const { file, objects, options, source } = listing;
+  const { name: crm, open, pauseMs } = source;
   const api = createCrmApi({
     timeoutMs: TIMEOUT_MS,
     maxBytes: MAX_BYTES,
@@ -107,7 +107,7 @@ async function listObjects({ config, mapping }: ListingSession, listing: Listing
   });
   let requests = file.requests();
   const polite = politeApi(api, {
-    pauseMs: lister.pauseMs,
+    pauseMs,
     setting: (name) => settingOf(config, name)?.() ?? "",
     onRequest: () => (requests += 1),
     signal: options.signal,
@@ -123,7 +123,7 @@ async function listObjects({ config, mapping }: ListingSession, listing: Listing
       const listed = await listObject({
         crm,
         object,
-        lister,
+        open,
         file,
         api: polite,
         mapping,
@@ -205,13 +205,13 @@ export async function openSnapshotOf(
       { ...(await openSnapshot(file, session.dir, encoding)), isWhole: true };
 }
 
-export function listerOf(config: Config, crm: string): RecordLister {
-  const lister = CRMS.find(({ name }) => name === crm)?.lister;
-  if (lister === undefined) {
+export function listedCrm(config: Config, crm: string): CrmSource {
+  const source = CRMS.find(({ name }) => name === crm);
+  if (source === undefined) {
     throw new UserError(`${crm} cannot be listed; these can: ${LISTED_CRMS.join(", ")}`);
   }
-  const missing = lister.needs.filter((name) => settingOf(config, name) === undefined);
-  if (missing.length === 0) return lister;
+  const missing = source.needs.filter((name) => settingOf(config, name) === undefined);
+  if (missing.length === 0) return source;
   throw new UserError(
     `to list ${crm}, set ${missing.join(", ")} (docs/webhooks.md says what they are)`,
   );
@@ -233,7 +233,7 @@ function objectsOf({ mapping }: ListingSession, crm: string, object: string | un
  */
 function identityOf(
   { config, mapping, stores }: ListingSession,
-  { needs }: RecordLister,
+  { needs }: CrmSource,
   objects: readonly string[],
 ): string {
   const settings = needs.map((name) => [name, settingOf(config, name)?.()]);

@@ -1,6 +1,7 @@
 /** Lists one object of a CRM page by page; waits for a CRM that asks for pauses or is away. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { ListedPage, NotListed, ObjectListing, RecordLister } from "../crm/record-lister.ts";
+import type { CrmRecords, ObjectRecords } from "../crm/connector.ts";
+import type { ListedPage, NotListed } from "../crm/record-lister.ts";
 import { withRelated } from "../crm/related.ts";
 import type { RecordApi } from "../crm/record-reader.ts";
 import type { Mapping } from "../mapping/mapping.ts";
@@ -25,7 +26,7 @@ export interface ObjectToList {
   readonly object: string;
   /** Names that the mapping reads, and what is read together with the records. */
   readonly mapping: Pick<Mapping, "reads" | "relations">;
-  readonly lister: RecordLister;
+  readonly open: CrmRecords["open"];
   readonly api: RecordApi;
   readonly file: ListingFile;
   readonly retryBaseMs: number;
@@ -44,13 +45,13 @@ export async function listObject(list: ObjectToList): Promise<ObjectProgress> {
 }
 
 async function listPages(list: ObjectToList, from: ObjectProgress): Promise<ObjectProgress> {
-  const { api, file, lister, mapping, object } = list;
+  const { api, file, mapping, object } = list;
   let progress = from;
-  const listing = await patiently(list, () => lister.open(api, object, mapping.reads));
-  if (listing.kind !== "listing") throw failure(list, listing);
+  const all = await patiently(list, () => list.open(api, object, mapping.reads));
+  if (all.kind !== "records") throw failure(list, all);
   while (!progress.isComplete) {
     const { cursor, restarts } = progress;
-    const page = await patiently(list, () => pageOf(list, listing, cursor));
+    const page = await patiently(list, () => pageOf(list, all, cursor));
     if (page.kind === "page") {
       progress = await file.keepPage(object, page, list.requests());
       requireProgress(list, progress);
@@ -71,10 +72,10 @@ async function listPages(list: ObjectToList, from: ObjectProgress): Promise<Obje
 /** A page whose records have those that belong to them. */
 async function pageOf(
   { api, crm, mapping, object }: ObjectToList,
-  listing: ObjectListing,
+  all: ObjectRecords,
   cursor: string | undefined,
 ): Promise<ListedPage | NotListed> {
-  const page = await listing.page(cursor);
+  const page = await all.list(cursor);
   if (page.kind !== "page") return page;
   const records = await withRelated(api, crm, object, page.records, mapping);
   return "kind" in records ? records : { ...page, records };
@@ -105,7 +106,7 @@ function requireAll(
  * a token that has expired is then replaced.
  * @throws TryLater when it took too long.
  */
-async function patiently<Wanted extends { readonly kind: "listing" | "page" }>(
+async function patiently<Wanted extends { readonly kind: "records" | "page" }>(
   list: ObjectToList,
   ask: () => Promise<Wanted | NotListed>,
 ): Promise<Wanted | NotListed> {
@@ -118,7 +119,7 @@ async function patiently<Wanted extends { readonly kind: "listing" | "page" }>(
     signal?.throwIfAborted();
     const answer = await ask();
     switch (answer.kind) {
-      case "listing":
+      case "records":
       case "page":
         return answer;
       case "throttled":

@@ -91,8 +91,8 @@ export interface ChangingCrm extends AsyncDisposable {
 /** @param many records that did not change for long. */
 export async function openChangingCrm(kind: Changing, many: number): Promise<ChangingCrm> {
   const population = POPULATIONS.find(({ crm }) => crm.name === kind.name);
-  const puller = CONNECTORS.find(({ name }) => name === kind.name)?.puller;
-  if (population === undefined || puller === undefined) throw new Error(kind.name);
+  const source = CONNECTORS.find(({ name }) => name === kind.name);
+  if (population === undefined || source === undefined) throw new Error(kind.name);
   const { crm, idOf, list, listed, object } = population;
   const standIn = await standInFor(crm);
   const records: Json[] = [];
@@ -108,9 +108,9 @@ export async function openChangingCrm(kind: Changing, many: number): Promise<Cha
     idOf,
     async open() {
       const setting = (name: string) => settings[name] ?? "";
-      const changes = await puller.open({ ...api, setting }, object, new Set(kind.fields));
-      if (changes.kind !== "changes") throw new Error(JSON.stringify(changes));
-      return changes;
+      const opened = await source.open({ ...api, setting }, object, new Set(kind.fields));
+      if (opened.kind !== "records") throw new Error(JSON.stringify(opened));
+      return opened.changes;
     },
     async begin(now) {
       const begun = await (await opened.open()).begin(Date.parse(now));

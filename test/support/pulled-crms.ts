@@ -111,7 +111,7 @@ export async function openPull(crm: PulledCrm, first?: Json): Promise<OpenPull> 
   const standIn = await standInFor(crm.crm);
   const api = createCrmApi({ timeoutMs: 20_000, proxy: NO_PROXY });
   const settings: Record<string, string> = { ...crm.crm.settings(standIn.url), ...crm.crm.secrets };
-  const { puller, reader } = CRMS.find(({ name }) => name === crm.name) ?? {};
+  const source = CRMS.find(({ name }) => name === crm.name);
   const { records } = standIn.list;
   records.set(crm.list, first === undefined ? [] : [first]);
   if (crm.name === "pipedrive") {
@@ -121,8 +121,9 @@ export async function openPull(crm: PulledCrm, first?: Json): Promise<OpenPull> 
     ]);
   }
   const setting = (name: string) => settings[name] ?? "";
-  const changes = await puller?.open({ ...api, setting }, crm.object, new Set(crm.fields));
-  if (changes?.kind !== "changes") throw new Error(JSON.stringify(changes));
+  const opened = await source?.open({ ...api, setting }, crm.object, new Set(crm.fields));
+  if (opened?.kind !== "records") throw new Error(JSON.stringify(opened));
+  const { changes } = opened;
   const dated = (time: string) => ({ [crm.changed]: crm.write?.(time) ?? time });
   const put = (n: number, record: Json | undefined) => {
     const others = (records.get(crm.list) ?? []).filter(({ id }) => String(id) !== crm.idOf(n));
@@ -143,7 +144,12 @@ export async function openPull(crm: PulledCrm, first?: Json): Promise<OpenPull> 
     },
     page: (cursor, now) => changes.page(cursor, now),
     async read(id) {
-      const found = await reader?.fetchRecord({ ...api, setting }, crm.object, id, new Set());
+      const found = await source?.reader.fetchRecord(
+        { ...api, setting },
+        crm.object,
+        id,
+        new Set(),
+      );
       if (found === undefined) throw new Error(`${crm.name} has no reader`);
       return found;
     },

@@ -19,17 +19,17 @@ const HOSTILE_NAMES = [
 async function open(crm: CrmApiCase, timeoutMs = 20_000, secrets = crm.secrets) {
   const standIn = await standInFor(crm);
   const api = createCrmApi({ timeoutMs, proxy: NO_PROXY });
-  const reader = CRMS.find(({ name }) => name === crm.name)?.reader;
-  if (reader === undefined) throw new Error(`${crm.name} has no reader`);
+  const source = CRMS.find(({ name }) => name === crm.name);
+  if (source === undefined) throw new Error(`there is no CRM ${crm.name}`);
   const settings: Record<string, string> = { ...crm.settings(standIn.url), ...secrets };
   const setting = (name: string) => settings[name] ?? "";
   const fields = new Set(["firstname", "lastname", "Not a property"]);
   return {
     standIn,
-    needs: reader.needs,
+    needs: source.needs,
     settings,
     read: (object = crm.object, recordId = crm.recordId) =>
-      reader.fetchRecord({ ...api, setting }, object, recordId, fields),
+      source.reader.fetchRecord({ ...api, setting }, object, recordId, fields),
     async [Symbol.asyncDispose]() {
       await api.close();
       await standIn[Symbol.asyncDispose]();

@@ -89,7 +89,7 @@ describe.for(PULLED_CRMS.map((crm) => [crm.name, crm] as const))("%s", ([, crm])
       do {
         const page = await changes.ids(next);
         if (page.kind !== "page") throw new Error(JSON.stringify(page));
-        ids.push(...page.ids);
+        ids.push(...page.records.map(({ id }) => id));
         next = page.next;
       } while (next !== undefined);
       expect(ids.toSorted()).toEqual([3, 5, 7, 8, 9].map(crm.idOf));
@@ -244,7 +244,7 @@ test("Redtail: a record that says that it is deleted is a deletion, and none of 
     [crm.idOf(2), true],
   ]);
   const page = await opened.changes.ids?.(undefined);
-  expect(page).toMatchObject({ kind: "page", ids: [crm.idOf(2)] });
+  expect(page).toMatchObject({ kind: "page", records: [{ id: crm.idOf(2) }] });
   const read = async (n: number) => opened.read(crm.idOf(n));
   expect((await read(1)).kind).toBe("missing");
   expect(await read(2)).toMatchObject({ kind: "found", modifiedAt: at(2) });
@@ -256,8 +256,7 @@ test("Redtail: a record that says that it is deleted is a deletion, and none of 
 test.for(["wealthbox", "redtail"])("%s has contacts only", async (name) => {
   const source = CRMS.find((one) => one.name === name);
   const api = {} as RecordApi;
-  expect((await source?.puller?.open(api, "task", new Set()))?.kind).toBe("not_found");
-  expect((await source?.lister.open(api, "task", new Set()))?.kind).toBe("not_found");
+  expect((await source?.open(api, "task", new Set()))?.kind).toBe("not_found");
 });
 
 test("Wealthbox: reads a contact; that it has none is not believed", async () => {

@@ -278,7 +278,12 @@ describe("salesforce", () => {
     await using crm = await openChangingCrm(salesforce, 0);
     const fields = [{ name: "Id" }, { name: "LastName" }];
     crm.standIn.faults.push({ status: 200, body: JSON.stringify({ fields }) });
-    await expect(crm.open()).rejects.toThrow("Contact has no SystemModstamp");
+    const changes = await crm.open();
+    const cursor = await changes.begin(Date.parse(NOW));
+    expect(await changes.page(String(cursor), Date.parse(NOW))).toMatchObject({
+      kind: "client_error",
+      reason: expect.stringContaining("Contact has no SystemModstamp") as unknown,
+    });
   });
 });
 

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { createCrmApi } from "../../../src/crm/api-client.ts";
 import type { PulledChange } from "../../../src/crm/change-puller.ts";
-import { pullersOf } from "../../../src/crm/rest-changes.ts";
+import { restRecords } from "../../../src/crm/rest-changes.ts";
 import { loadMapping } from "../../../src/mapping/load-mapping.ts";
 import { pullSources } from "../../../src/mapping/pull/rule.ts";
 import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
@@ -99,21 +99,21 @@ pull:
 ${rules}\n`,
     "m.yaml",
   );
-  const source = pullersOf({
-    pulls: pullSources(
-      pull,
-      objects.flatMap(({ object }) => object),
-    ),
-  }).get("acme");
-  if (source === undefined) throw new Error("no source");
+  const [described] = pullSources(
+    pull,
+    objects.flatMap(({ object }) => object),
+  );
+  if (described === undefined) throw new Error("no source");
+  const source = restRecords(described);
   const client = createCrmApi({
     timeoutMs: 5000,
     wrapsLists: true,
     proxy: { httpProxy: undefined, httpsProxy: undefined, noProxy: undefined },
   });
   const asked = { ...client, setting: (name: string) => `secret of ${name}` };
-  const changes = await source.puller.open(asked, "Contact", new Set());
-  if (changes.kind !== "changes") throw new Error(changes.kind);
+  const opened = await source.open(asked, "Contact", new Set());
+  if (opened.kind !== "records") throw new Error(opened.kind);
+  const { changes } = opened;
   return {
     source,
     changes,
@@ -294,26 +294,21 @@ test.for([
 test("the same section lists all records, for reconcile and for the first pull", async () => {
   await using crm = await api("next");
   for (let id = 1; id < 8; id += 1) crm.set(id, `2020-01-0${id}T00:00:00.000Z`, { gone: id === 4 });
-  const { lister, objects, pauseMs } = crm.source;
-  expect({ needs: lister.needs, objects, pauseMs }).toEqual({
-    needs: ["ACME_TOKEN"],
-    objects: ["contact"],
-    pauseMs: 250,
-  });
-  const listing = await lister.open(crm.client, "contact", new Set());
-  if (listing.kind !== "listing") throw new Error(listing.kind);
+  const { needs, pauseMs } = crm.source;
+  expect({ needs, pauseMs }).toEqual({ needs: ["ACME_TOKEN"], pauseMs: 250 });
+  const all = await crm.source.open(crm.client, "contact", new Set());
+  if (all.kind !== "records") throw new Error(all.kind);
   const ids: string[] = [];
   let next: string | undefined;
   do {
-    const page = await listing.page(next);
+    const page = await all.list(next);
     if (page.kind !== "page") throw new Error(page.kind);
     ids.push(...page.records.map(({ id }) => id));
     ({ next } = page);
   } while (next !== undefined);
   expect(ids).toEqual(["1", "2", "3", "5", "6", "7"]);
   expect(crm.requests[0]?.url).toContain("since=1970-01-01T00%3A00%3A00.000Z");
-  expect(await lister.open(crm.client, "company", new Set())).toMatchObject({ kind: "not_found" });
-  expect(await crm.source.puller.open(crm.client, "company", new Set())).toMatchObject({
+  expect(await crm.source.open(crm.client, "company", new Set())).toMatchObject({
     kind: "not_found",
   });
 });
@@ -333,7 +328,11 @@ pull:
   );
   const mapping = await loadMapping(file.path);
   try {
-    const sources = [...pullersOf(mapping)].map(([name, one]) => [name, one.objects, one.pauseMs]);
+    const sources = (mapping.pulls ?? []).map((one) => [
+      one.name,
+      Object.keys(one.objects),
+      restRecords(one).pauseMs,
+    ]);
     expect(sources).toEqual([["acme", ["contact"], 50]]);
   } finally {
     await mapping.close();

@@ -9,9 +9,9 @@ import { CONNECTORS, CRMS } from "../../../src/crm/connectors.ts";
 const valueOf = (name: string) =>
   name === "ESPOCRM_WEBHOOK_SECRET" ? "Contact/update=secret" : "https://a.crm.example.com";
 
-test.for(CRMS)("config.ts reads every variable of $name", ({ lister, name: crm, reader }) => {
+test.for(CRMS)("config.ts reads every variable of $name", ({ name: crm, needs }) => {
   const secrets = CONNECTORS.filter((one) => one.name === crm).map((one) => one.secretName);
-  for (const name of [...secrets, ...(reader?.needs ?? []), ...lister.needs]) {
+  for (const name of [...secrets, ...needs]) {
     const value = valueOf(name);
     expect(settingOf(readConfig({ [name]: value }), name)?.(), name).toBe(value);
   }

@@ -26,21 +26,16 @@ function pullOf(
   return {
     crm: "acme",
     object: "contact",
-    puller: {
-      open: async () => ({
-        kind: "changes",
+    open: async () => ({
+      kind: "records",
+      list: async () => lists.shift() ?? { kind: "page", records: [], next: undefined, total: 0 },
+      changes: {
         begin: async () => "now",
         page: async () =>
           left.shift() ?? { kind: "page", changes: [], cursor: "end", hasMore: false },
         ...more.changes,
-      }),
-    },
-    lister: {
-      open: async () => ({
-        kind: "listing",
-        page: async () => lists.shift() ?? { kind: "page", records: [], next: undefined, total: 0 },
-      }),
-    },
+      },
+    }),
     reader: undefined,
     api: {} as ObjectToPull["api"],
     fields: new Set(),
@@ -116,13 +111,13 @@ test("a record that the list of ids lacks is deleted only if the CRM says so", a
     replace: async (still: string[]) => void replaced.push(still),
   } as unknown as PulledIds;
   const reader = {
-    needs: [],
     fetchRecord: async (_api: unknown, _object: string, id: string) =>
       id === "1"
         ? ({ kind: "missing" } as const)
         : ({ kind: "client_error", reason: "HTTP 403" } as const),
   };
-  const changes = { ids: async () => ({ kind: "page", ids: ["3"], next: undefined }) as const };
+  const left: ListedPage = { kind: "page", records: [record("3")], next: undefined, total: 1 };
+  const changes = { ids: async () => left };
   await pullObject(pullOf(log, [], { ids, reader, changes }), { cursor: "old" });
   expect(log).toEqual(["end", "contact/1 deleted live"]);
   expect(replaced).toEqual([["2"]]);
@@ -137,8 +132,8 @@ test("the same page again and again, or no answer, fails; an object that the CRM
   await expect(pullObject(pullOf([], [throttled]), { cursor: "old" })).rejects.toMatchObject({
     pauseMs: 90_000,
   });
-  const puller = { open: async () => ({ kind: "not_found", status: 404, body: {} }) as const };
-  expect(await pullObject(pullOf([], [], { puller }), undefined)).toBe("unknown_object");
+  const open = async () => ({ kind: "not_found", status: 404, body: {} }) as const;
+  expect(await pullObject(pullOf([], [], { open }), undefined)).toBe("unknown_object");
 });
 
 test("a webhook may be a minute late", () => {
