@@ -1,7 +1,7 @@
 import { Command } from "commander";
 import { once } from "node:events";
 import { renderAddresses } from "../demo/addresses.ts";
-import { compressClock, Demo, explainClock } from "../demo/run-demo.ts";
+import { compressClock, runDemo, explainClock } from "../demo/run-demo.ts";
 import { startComponents } from "../demo/components.ts";
 import { painter, Screen } from "../demo/screen.ts";
 import { printEither } from "./output.ts";
@@ -54,7 +54,7 @@ async function demo(flags: DemoFlags): Promise<void> {
       `Redis, the service (${components.service.url}) and the daemon (${components.daemonUrl}) are up.`,
     );
     say(`The hour of a CRM with ${flags.clients} clients begins.`);
-    const verdict = await new Demo(flags, components, screen, interrupted).run();
+    const verdict = await runDemo(flags, components, screen, interrupted);
     const equal = findFailures(verdict).length === 0;
     process.exitCode = equal ? 0 : 1;
     const text = `\n${renderVerdict(verdict, painter(process.stdout))}`;

@@ -9,8 +9,6 @@ import { Timetable } from "./timetable.ts";
 import { createRandom } from "./random.ts";
 import type { Random } from "./random.ts";
 
-export type Hour = ReturnType<typeof planHour>;
-
 export interface HourOptions {
   readonly seed: number;
   readonly clients: number;

@@ -13,7 +13,6 @@ import { DaemonMetrics } from "./daemon-metrics.ts";
 import { NO_COUNTS, readBacklog } from "./figures.ts";
 import type { Figures } from "./figures.ts";
 import { planHour } from "./hour.ts";
-import type { Hour } from "./hour.ts";
 import type { Clock, Components } from "./components.ts";
 import { produce } from "./producer.ts";
 import type { Screen } from "./screen.ts";
@@ -42,112 +41,72 @@ export function compressClock(seconds: number): Clock {
   return { hourMs, burstMs: Math.min(BURST_WINDOW_MS, Math.max(300, Math.round(scaled * 12))) };
 }
 
-export class Demo {
-  readonly #options: DemoOptions;
-  readonly #components: Components;
-  readonly #screen: Screen;
-  readonly #signal: AbortSignal;
-  readonly #metrics = new DaemonMetrics();
-  readonly #hour: Hour;
-  readonly #startAt: number;
-  #service = NO_COUNTS;
-  #delivered = 0;
-  #watchedPid: number | undefined;
-
-  constructor(options: DemoOptions, components: Components, screen: Screen, signal: AbortSignal) {
-    this.#options = options;
-    this.#components = components;
-    this.#screen = screen;
-    this.#signal = signal;
-    this.#startAt = Date.now();
-    this.#hour = planHour({
-      ...options,
-      lengthMs: options.seconds * 1000,
-      startAt: this.#startAt,
-      source: "/crm/demo",
-    });
-  }
-
-  async run(): Promise<Verdict> {
-    const { daemonUrl, ingestToken } = this.#components;
-    const redis = openRedis(this.#components.redis, { maxRetriesPerRequest: null });
-    redis.on("error", () => {}); // ioredis reconnects; the jobs wait until then
-    const inbox = new Inbox(redis, this.#components.redis.prefix);
-    const ended = new AbortController();
-    const signal = AbortSignal.any([this.#signal, ended.signal]);
-    const producing = produce({
-      deliveries: this.#hour.deliveries,
-      startAt: this.#startAt,
-      inbox,
-      eventsUrl: `${daemonUrl}/events`,
-      token: ingestToken,
-      signal,
-      onDelivered: (events) => void (this.#delivered += events),
-    });
-    try {
-      await Promise.race([this.#components.failed, Promise.all([producing, this.#watch(signal)])]);
-      return await this.#makeVerdict();
-    } finally {
-      ended.abort();
-      this.#screen.end();
-      redis.disconnect();
-    }
-  }
+export async function runDemo(
+  options: DemoOptions,
+  components: Components,
+  screen: Screen,
+  interrupted: AbortSignal,
+): Promise<Verdict> {
+  const { daemon, daemonUrl, ingestToken: token, service } = components;
+  const { clients, seconds, seed } = options;
+  const hourMs = seconds * 1000;
+  const startAt = Date.now();
+  const hour = planHour({ seed, clients, lengthMs: hourMs, startAt, source: "/crm/demo" });
+  const { deliveries } = hour;
+  const metrics = new DaemonMetrics();
+  let counts = NO_COUNTS;
+  let delivered = 0;
+  let watchedPid: number | undefined;
 
   /** Shows the figures until every event is delivered and nothing waits. */
-  async #watch(signal: AbortSignal): Promise<void> {
+  async function watch(signal: AbortSignal): Promise<void> {
     let settledPolls = 0;
     let last = "";
     let progressAt = performance.now();
     while (settledPolls < SETTLED_POLLS) {
-      await this.#poll();
-      const figures = this.#figures();
-      this.#screen.show(figures);
-      settledPolls = this.#isSettled(figures) ? settledPolls + 1 : 0;
+      await poll();
+      const figures = readFigures();
+      screen.show(figures);
+      settledPolls = isSettled(figures) ? settledPolls + 1 : 0;
       const state = JSON.stringify([figures.delivered, figures.service, figures.backlog.records]);
       if (state !== last) progressAt = performance.now();
       last = state;
-      if (performance.now() - progressAt > this.#options.seconds * 1000 + NO_PROGRESS_MS) {
-        this.#screen.say(`no progress any more; still waiting for ${pendingWork(figures)}`);
+      if (performance.now() - progressAt > hourMs + NO_PROGRESS_MS) {
+        screen.say(`no progress any more; still waiting for ${pendingWork(figures)}`);
         return;
       }
       await delay(POLL_MS, undefined, { signal });
     }
   }
 
-  async #poll(): Promise<void> {
-    const { daemon, daemonUrl, service } = this.#components;
-    if (daemon.pid !== this.#watchedPid) this.#metrics.ended();
-    this.#watchedPid = daemon.pid;
-    const [metrics, counts] = await Promise.allSettled([
+  async function poll(): Promise<void> {
+    if (daemon.pid !== watchedPid) metrics.ended();
+    watchedPid = daemon.pid;
+    const [page, counted] = await Promise.allSettled([
       fetch(`${daemonUrl}/metrics`, { signal: AbortSignal.timeout(SCRAPE_TIMEOUT_MS) }).then(
         async (response) => response.text(),
       ),
       readCounts(service),
     ]);
     // A reading of a process that has exited meanwhile must not overwrite its last one.
-    if (metrics.status === "fulfilled" && daemon.pid === this.#watchedPid) {
-      this.#metrics.update(metrics.value);
-    }
-    if (counts.status === "fulfilled") this.#service = counts.value;
+    if (page.status === "fulfilled" && daemon.pid === watchedPid) metrics.update(page.value);
+    if (counted.status === "fulfilled") counts = counted.value;
   }
 
-  #figures(): Figures {
-    const metrics = this.#metrics;
+  function readFigures(): Figures {
     const changes = (outcome: string): number => metrics.count("changes_total", { outcome });
     const fresh = (share: number): number | undefined =>
       metrics.quantile("change_freshness_seconds", share, { lane: "live" });
-    const { daemon } = this.#components;
     return {
-      progress: Math.min(1, (Date.now() - this.#startAt) / (this.#options.seconds * 1000)),
-      scheduled: this.#hour.deliveries.length,
-      delivered: this.#delivered,
-      sentTwice: this.#hour.deliveries.length - this.#hour.events,
+      progress: Math.min(1, (Date.now() - startAt) / hourMs),
+      scheduled: deliveries.length,
+      delivered,
+      sentTwice: deliveries.length - hour.events,
       coalesced: changes("coalesced"),
       unchanged: changes("unchanged"),
       superseded: changes("superseded"),
       deadLetters: metrics.gauge("dead_letters"),
-      service: this.#service,
+      service: counts,
       quota: {
         limit: metrics.gauge("quota_limit") ?? REQUESTS_PER_HOUR,
         remaining: metrics.gauge("quota_remaining"),
@@ -158,29 +117,53 @@ export class Demo {
     };
   }
 
-  #isSettled({ delivered, scheduled, backlog }: Figures): boolean {
-    const { inbox, records, oldest } = backlog;
-    return delivered === scheduled && inbox === 0 && records === 0 && oldest === 0;
-  }
-
-  async #makeVerdict(): Promise<Verdict> {
-    const figures = this.#figures();
-    const relations = await readRelations(this.#components.service, this.#signal);
+  async function makeVerdict(): Promise<Verdict> {
+    const figures = readFigures();
+    const relations = await readRelations(service, interrupted);
     const crmCodes = relations.map(({ crmCode }) => String(crmCode));
-    const unchangedWrites = await countUnchangedWrites(this.#components.service, crmCodes);
+    const unchangedWrites = await countUnchangedWrites(service, crmCodes);
     const { created, updated } = figures.service;
     return {
-      ...this.#options,
-      settled: this.#isSettled(figures),
+      seed,
+      clients,
+      seconds,
+      settled: isSettled(figures),
       pending: pendingWork(figures),
-      differences: compare(this.#hour.expected, relations),
+      differences: compare(hour.expected, relations),
       relations: relations.length,
       terminated: relations.filter(({ relationStatus }) => relationStatus === "terminated").length,
-      expectedDeadLetters: this.#hour.expectedDeadLetters,
+      expectedDeadLetters: hour.expectedDeadLetters,
       netChanges: created + updated - unchangedWrites,
       figures,
     };
   }
+
+  const redis = openRedis(components.redis, { maxRetriesPerRequest: null });
+  redis.on("error", () => {}); // ioredis reconnects; the jobs wait until then
+  const ended = new AbortController();
+  const signal = AbortSignal.any([interrupted, ended.signal]);
+  const producing = produce({
+    deliveries,
+    startAt,
+    inbox: new Inbox(redis, components.redis.prefix),
+    eventsUrl: `${daemonUrl}/events`,
+    token,
+    signal,
+    onDelivered: (events) => void (delivered += events),
+  });
+  try {
+    await Promise.race([components.failed, Promise.all([producing, watch(signal)])]);
+    return await makeVerdict();
+  } finally {
+    ended.abort();
+    screen.end();
+    redis.disconnect();
+  }
+}
+
+function isSettled({ delivered, scheduled, backlog }: Figures): boolean {
+  const { inbox, records, oldest } = backlog;
+  return delivered === scheduled && inbox === 0 && records === 0 && oldest === 0;
 }
 
 function pendingWork({ delivered, scheduled, backlog }: Figures): string {

@@ -82,29 +82,22 @@ export function renderVerdict(verdict: Verdict, paint: Paint): string {
 const times = (count: number): string => (count === 1 ? "once" : `${count} times`);
 
 export function verdictJson(verdict: Verdict): object {
-  const { figures, netChanges } = verdict;
+  const { figures, settled: _, pending: __, ...said } = verdict;
   const { service, freshness, daemon } = figures;
   const failures = findFailures(verdict);
   return {
     equal: failures.length === 0,
     failures,
-    differences: verdict.differences,
-    seed: verdict.seed,
-    clients: verdict.clients,
-    seconds: verdict.seconds,
+    ...said,
     events: figures.delivered,
     sentTwice: figures.sentTwice,
-    relations: verdict.relations,
-    terminated: verdict.terminated,
     requests: service.requests,
-    netChanges,
-    requestsPerNetChange: netChanges === 0 ? null : service.requests / netChanges,
+    requestsPerNetChange: said.netChanges === 0 ? null : service.requests / said.netChanges,
     throttled: service.throttled,
     coalesced: figures.coalesced,
     unchanged: figures.unchanged,
     superseded: figures.superseded,
     deadLetters: figures.deadLetters ?? null,
-    expectedDeadLetters: verdict.expectedDeadLetters,
     freshnessAtMostSeconds: { p50: freshness.p50 ?? null, p99: freshness.p99 ?? null },
     daemonRestarts: daemon.restarts,
   };
