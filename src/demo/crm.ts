@@ -1,19 +1,10 @@
 /** The invented CRM: it stores records, makes an event of each change, and knows the expected end. */
+import type { WebhookEvent } from "../crm/connector.ts";
 import type { ClientRecord } from "./clients.ts";
 import type { Random } from "./random.ts";
 
-/** A CloudEvent for crmsync's inbox. */
-export interface ClientEvent {
-  readonly specversion: "1.0";
-  readonly id: string;
-  readonly source: string;
-  readonly type: `crm.record.${"created" | "updated" | "deleted" | "restored"}`;
-  readonly subject: string;
-  readonly time: string;
-  readonly sequence: string;
-  readonly lane?: "bulk";
-  readonly data?: { readonly record: Readonly<Record<string, unknown>> };
-}
+/** An event for crmsync's inbox. */
+export type ClientEvent = WebhookEvent & { readonly time: string; readonly sequence: string };
 
 export interface Client {
   /** Its newest state in the CRM, valid or not. */
@@ -32,8 +23,6 @@ export interface Expected {
   /** A record that was deleted before its first request needs no relation. */
   readonly mayBeAbsent: boolean;
 }
-
-type Type = ClientEvent["type"];
 
 export class Crm {
   readonly #random: Random;
@@ -126,7 +115,7 @@ export class Crm {
 
   #event(
     atMs: number,
-    type: Type,
+    type: ClientEvent["type"],
     crmCode: string,
     record: Readonly<Record<string, unknown>> | undefined,
     lane?: "bulk",

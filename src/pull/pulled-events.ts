@@ -1,5 +1,6 @@
 /** What a CRM has told when it was asked, as events: those of webhooks about the same record agree with them by order. */
 import type { PulledChange } from "../crm/change-puller.ts";
+import type { WebhookEvent } from "../crm/connector.ts";
 import type { Json } from "../crm/json-value.ts";
 import type { ContentHash } from "../event/event-order.ts";
 import type { Lane } from "../event/lane.ts";
@@ -14,17 +15,8 @@ const LATE_MS = 60_000;
 export const pulledFrom = (source: string): string | undefined =>
   source.startsWith(SOURCE) ? source.slice(SOURCE.length) : undefined;
 
-export interface PulledEvent {
-  readonly specversion: "1.0";
-  readonly id: string;
-  readonly source: string;
-  readonly type: "crm.record.updated" | "crm.record.deleted";
-  readonly subject: string;
-  readonly time: string;
-  readonly sequence?: string;
-  readonly lane?: Lane;
-  readonly data?: { readonly record?: Json; readonly partial?: true; readonly fetch?: string };
-}
+/** As webhooks of the same CRM bring it. */
+export type PulledEvent = WebhookEvent;
 
 interface From {
   readonly crm: string;
