@@ -96,10 +96,7 @@ export class Administration {
   /** @returns the token; only its hash is stored, so it cannot be shown again */
   createToken(tenant: TenantName, label = ""): { id: string; token: string } {
     const tenantId = this.tenantId(tenant);
-    const { token, stored } = makeToken(
-      { tenant: tenant.name, environment: tenant.environment },
-      new Date(),
-    );
+    const { token, stored } = makeToken(tenant.name, tenant.environment);
     this.#database
       .prepare(
         "INSERT INTO tokens (id, tenant_id, salt, hash, label, created_at) VALUES (?, ?, ?, ?, ?, ?)",

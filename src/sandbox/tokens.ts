@@ -6,27 +6,25 @@ export interface StoredToken {
   readonly hash: Uint8Array;
 }
 
-export interface TokenClaims {
-  readonly tenant: string;
-  readonly environment: string;
-}
-
 const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
 
 /**
  * Makes a token in the form of a JWT (spec, "Authentication" 1) that never expires. Its last part
  * is 256 random bits instead of a signature: the token is checked against its stored hash.
  */
-export function makeToken(claims: TokenClaims, now: Date): { token: string; stored: StoredToken } {
+export function makeToken(
+  tenant: string,
+  environment: string,
+): { token: string; stored: StoredToken } {
   // Commands take it as an argument, which must not begin with "-".
   const id = randomBytes(9).toString("hex");
   const header = encode({ alg: "HS256", typ: "JWT" });
   const payload = encode({
     iss: "crmsync-sandbox",
-    sub: claims.tenant,
-    env: claims.environment,
+    sub: tenant,
+    env: environment,
     jti: id,
-    iat: Math.floor(now.getTime() / 1000),
+    iat: Math.floor(Date.now() / 1000),
   });
   const token = `${header}.${payload}.${randomBytes(32).toString("base64url")}`;
   const salt = randomBytes(16);
