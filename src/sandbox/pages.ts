@@ -1,12 +1,13 @@
 import { readFileSync } from "node:fs";
+import type { DatabaseSync } from "node:sqlite";
 import type { FastifyInstance } from "fastify";
+import { COMPANY_TYPES, PERSON_TYPE, RELATION_STATUSES } from "../service-spec/value-lists.ts";
 import type { Admission } from "./admission.ts";
 import type { Client, Environment } from "./directory.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { Overview, RelationDetails, RelationList, RequestList } from "./page/page-data.ts";
-import { RELATIONS_PAGE } from "./page-document.ts";
 import type { Policy } from "./quota.ts";
-import type { RelationView } from "./relation-view.ts";
+import { countRelations, listRelations, relationDetails } from "./relation-view.ts";
 import type { RequestLog } from "./request-log.ts";
 import { error, json, type ServiceResponse } from "./responses.ts";
 import { queryOf, send } from "./service.ts";
@@ -14,7 +15,7 @@ import type { UnknownFields } from "./validate-relation.ts";
 
 interface PageDependencies {
   readonly admission: Admission;
-  readonly view: RelationView;
+  readonly database: DatabaseSync;
   readonly log: RequestLog;
   readonly environment: Environment;
   readonly policy: Policy;
@@ -38,7 +39,7 @@ export function servePages(app: FastifyInstance, dependencies: PageDependencies)
 
 function serveDocuments(app: FastifyInstance, unknownFields: UnknownFields): void {
   const documents = {
-    "/": ["text/html; charset=utf-8", RELATIONS_PAGE],
+    "/": ["text/html; charset=utf-8", relationsPage()],
     "/openapi.json": ["application/json", JSON.stringify(openApiDocument(unknownFields), null, 2)],
     "/assets/page.css": ["text/css; charset=utf-8", readAsset("page.css")],
     "/assets/page.js": ["text/javascript; charset=utf-8", readAsset("page.js")],
@@ -48,6 +49,16 @@ function serveDocuments(app: FastifyInstance, unknownFields: UnknownFields): voi
   }
 }
 
+/** Read-only. Its script fills it when it has a token. */
+const relationsPage = (): string =>
+  readAsset("page.html")
+    .replace("<!-- types -->", optionsOf([PERSON_TYPE, ...COMPANY_TYPES]))
+    .replace("<!-- statuses -->", optionsOf(RELATION_STATUSES));
+
+/** @param values of the specification, which need no escape in HTML. */
+const optionsOf = (values: readonly string[]): string =>
+  values.map((value) => `<option>${value}</option>`).join("");
+
 function readAsset(name: string): string {
   return readFileSync(new URL(`./page/${name}`, import.meta.url), "utf8");
 }
@@ -55,7 +66,7 @@ function readAsset(name: string): string {
 /** The data that the script of the page reads; needs a token. */
 function serveData(
   app: FastifyInstance,
-  { admission, view, log, environment, policy }: PageDependencies,
+  { admission, database, log, environment, policy }: PageDependencies,
 ): void {
   const serve = (
     name: string,
@@ -72,7 +83,7 @@ function serveData(
   serve("overview", (client) => {
     const { limit, remaining, resetAtMs } = admission.quota(client, Date.now());
     const quota = { limit, remaining, resetAt: new Date(resetAtMs).toISOString() };
-    const relations = view.counts(client.tenantId);
+    const relations = countRelations(database, client.tenantId);
     const { tenant } = client;
     return json(200, { tenant, environment, policy, quota, relations } satisfies Overview);
   });
@@ -85,10 +96,10 @@ function serveData(
       status: query.get("status") ?? "",
       before,
     };
-    return json(200, view.list(client.tenantId, filter) satisfies RelationList);
+    return json(200, listRelations(database, client.tenantId, filter) satisfies RelationList);
   });
   serve("relation", (client, query) => {
-    const details = view.details(client.tenantId, query.get("crmCode") ?? "");
+    const details = relationDetails(database, client.tenantId, query.get("crmCode") ?? "");
     if (details === undefined) return error(404, "Business relation not found");
     return json(200, details satisfies RelationDetails);
   });

@@ -1,3 +1,4 @@
+/** A tenant's relations as the page shows them. */
 import type { DatabaseSync } from "node:sqlite";
 import type {
   RelationCounts,
@@ -16,67 +17,66 @@ export interface RelationFilter {
 
 const ROWS = 50;
 
-/** A tenant's relations as the page shows them. An empty filter matches everything. */
-export class RelationView {
-  readonly #database: DatabaseSync;
+export function countRelations(database: DatabaseSync, tenantId: number): RelationCounts {
+  return database
+    .prepare(
+      `SELECT count(*) FILTER (WHERE relation_status = 'active') AS active,
+         count(*) FILTER (WHERE relation_status = 'terminated') AS terminated
+       FROM relations WHERE tenant_id = ?`,
+    )
+    .get(tenantId) as unknown as RelationCounts;
+}
 
-  constructor(database: DatabaseSync) {
-    this.#database = database;
-  }
+/** Newest first. An empty filter matches everything. */
+export function listRelations(
+  database: DatabaseSync,
+  tenantId: number,
+  filter: RelationFilter,
+): RelationList {
+  const pattern = `%${filter.search.replace(/[\\%_]/g, String.raw`\$&`)}%`;
+  const rows = database
+    .prepare(
+      `SELECT seq, crm_code AS crmCode, display_name AS name, type,
+         relation_status AS relationStatus, version AS writes, updated_at AS updatedAt
+       FROM relations
+       WHERE tenant_id = :tenant AND seq < :before
+         AND (:type = '' OR type = :type) AND (:status = '' OR relation_status = :status)
+         AND (crm_code LIKE :pattern ESCAPE '\\' OR display_name LIKE :pattern ESCAPE '\\')
+       ORDER BY seq DESC LIMIT ${ROWS + 1}`,
+    )
+    .all({
+      tenant: tenantId,
+      before: filter.before,
+      type: filter.type,
+      status: filter.status,
+      pattern,
+    }) as unknown as RelationSummary[];
+  return { rows: rows.slice(0, ROWS), more: rows.length > ROWS };
+}
 
-  counts(tenantId: number): RelationCounts {
-    return this.#database
-      .prepare(
-        `SELECT count(*) FILTER (WHERE relation_status = 'active') AS active,
-           count(*) FILTER (WHERE relation_status = 'terminated') AS terminated
-         FROM relations WHERE tenant_id = ?`,
-      )
-      .get(tenantId) as unknown as RelationCounts;
-  }
-
-  /** Newest first. */
-  list(tenantId: number, filter: RelationFilter): RelationList {
-    const pattern = `%${filter.search.replace(/[\\%_]/g, String.raw`\$&`)}%`;
-    const rows = this.#database
-      .prepare(
-        `SELECT seq, crm_code AS crmCode, display_name AS name, type,
-           relation_status AS relationStatus, version AS writes, updated_at AS updatedAt
-         FROM relations
-         WHERE tenant_id = :tenant AND seq < :before
-           AND (:type = '' OR type = :type) AND (:status = '' OR relation_status = :status)
-           AND (crm_code LIKE :pattern ESCAPE '\\' OR display_name LIKE :pattern ESCAPE '\\')
-         ORDER BY seq DESC LIMIT ${ROWS + 1}`,
-      )
-      .all({
-        tenant: tenantId,
-        before: filter.before,
-        type: filter.type,
-        status: filter.status,
-        pattern,
-      }) as unknown as RelationSummary[];
-    return { rows: rows.slice(0, ROWS), more: rows.length > ROWS };
-  }
-
-  details(tenantId: number, crmCode: string): RelationDetails | undefined {
-    const row = this.#database
-      .prepare("SELECT seq, body FROM relations WHERE tenant_id = ? AND crm_code = ?")
-      .get(tenantId, crmCode) as { seq: number; body: string } | undefined;
-    if (row === undefined) return undefined;
-    const writes = this.#database
-      .prepare(
-        `SELECT version, at, operation, body FROM writes
-         WHERE relation_seq = ? ORDER BY version DESC`,
-      )
-      .all(row.seq) as { version: number; at: string; operation: string; body: string }[];
-    return {
-      relation: parse(row.body),
-      writes: writes.map(({ body, ...write }, index) => {
-        const previous = writes[index + 1];
-        if (previous === undefined) return write;
-        return { ...write, changed: differences(parse(previous.body), parse(body)) };
-      }),
-    };
-  }
+export function relationDetails(
+  database: DatabaseSync,
+  tenantId: number,
+  crmCode: string,
+): RelationDetails | undefined {
+  const row = database
+    .prepare("SELECT seq, body FROM relations WHERE tenant_id = ? AND crm_code = ?")
+    .get(tenantId, crmCode) as { seq: number; body: string } | undefined;
+  if (row === undefined) return undefined;
+  const writes = database
+    .prepare(
+      `SELECT version, at, operation, body FROM writes
+       WHERE relation_seq = ? ORDER BY version DESC`,
+    )
+    .all(row.seq) as { version: number; at: string; operation: string; body: string }[];
+  return {
+    relation: parse(row.body),
+    writes: writes.map(({ body, ...write }, index) => {
+      const previous = writes[index + 1];
+      if (previous === undefined) return write;
+      return { ...write, changed: differences(parse(previous.body), parse(body)) };
+    }),
+  };
 }
 
 function parse(body: string): Record<string, unknown> {

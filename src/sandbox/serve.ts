@@ -22,7 +22,6 @@ import { injectFaults } from "./inject-faults.ts";
 import { servePages } from "./pages.ts";
 import type { Limits, Policy } from "./quota.ts";
 import { RelationStore } from "./relation-store.ts";
-import { RelationView } from "./relation-view.ts";
 import type { RetryAfterFormat } from "./responses.ts";
 import { RequestLog } from "./request-log.ts";
 import { serveBusinessRelations } from "./service.ts";
@@ -113,8 +112,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
     });
     const faults = options.faults === true ? new Faults() : undefined;
     if (faults !== undefined) injectFaults(app, faults, admission);
-    const view = new RelationView(database);
-    servePages(app, { admission, view, log, environment, policy, unknownFields });
+    servePages(app, { admission, database, log, environment, policy, unknownFields });
     const url = await listen(app, options.host ?? DEFAULT_HOST, options.port ?? 0);
     let faultsUrl: string | null = null;
     if (faults !== undefined) {
