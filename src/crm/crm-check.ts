@@ -93,10 +93,12 @@ export async function checkCrm(crm: CrmToCheck): Promise<CrmReport> {
         return type === undefined ? [] : [[field, type] as const];
       }),
     );
-    const found = differences(object, types[name], fields, checker);
-    lines.push(...fieldLines(object, types[name], fields, found));
-    const readers = found.readersOf(found.changed);
-    if (readers.length > 0) changed[name.toLowerCase()] = readers;
+    const missing = wanted.filter((field) => !fields.has(field));
+    if (missing.length > 0) lines.push(missingLine(object, missing, fields, checker));
+    const others = wanted.filter((field) => before[field] !== undefined && fields.has(field));
+    const retyped = others.filter((field) => before[field] !== fields.get(field));
+    lines.push(...retyped.map((field) => retypedLine(object, field, before, fields, checker)));
+    if (retyped.length > 0) changed[name.toLowerCase()] = readersOf(object, retyped, checker);
     const read = await checker.probe?.(api, name);
     if (read !== undefined && read.kind !== "found") lines.push(refused(read, name, checker));
   }
@@ -125,60 +127,43 @@ const namesOf = ({ uses }: ObjectNeeds, checker: CrmChecker): string[] => [
   ...new Set(uses.flatMap(({ path }) => checker.fieldName(path) ?? [])),
 ];
 
-/** What a CRM has otherwise than the mapping needs it, by the CRM's names of fields. */
-function differences(
-  object: ObjectNeeds,
-  types: Readonly<Record<string, string>>,
-  fields: Fields,
+/** The fields of the service that are made of these fields of the CRM. */
+function readersOf(
+  { uses }: ObjectNeeds,
+  fields: readonly string[],
   checker: CrmChecker,
-) {
-  const names = namesOf(object, checker);
-  return {
-    missing: names.filter((name) => !fields.has(name)),
-    changed: names.filter((name) => fields.has(name) && types[name] !== fields.get(name)),
-    /** The fields of the service that are made of them. */
-    readersOf: (crmFields: readonly string[]): string[] => {
-      const readers = object.uses.filter(({ path }) => {
-        const name = checker.fieldName(path);
-        return name !== undefined && crmFields.includes(name);
-      });
-      return [...new Set(readers.map(({ by }) => by))];
-    },
-  };
+): readonly string[] {
+  const readers = uses.filter(({ path }) => fields.some((one) => one === checker.fieldName(path)));
+  return [...new Set(readers.map(({ by }) => by))];
 }
 
-function fieldLines(
+function retypedLine(
   object: ObjectNeeds,
-  types: Readonly<Record<string, string>>,
+  field: string,
+  before: CrmReport["types"][string],
   fields: Fields,
-  { changed, missing, readersOf }: ReturnType<typeof differences>,
-): CrmLine[] {
-  const namesOfReaders = (names: readonly string[]) => readersOf(names).join(", ");
-  return [
-    ...(missing.length === 0
-      ? []
-      : [missingLine(object.name, missing, fields, namesOfReaders(missing))]),
-    ...changed.map((name) => {
-      const says = `\`${name}\` of ${object.name} has become ${fields.get(name)}, and was ${types[name]}; the mapping reads it for ${namesOfReaders([name])}. The service keeps what it has there`;
-      const remedy =
-        "Try a record with crmsync preview; once the mapping is right with it: crmsync doctor --accept-types; then reconcile.";
-      return fail("fields", says, remedy);
-    }),
-  ];
+  checker: CrmChecker,
+): CrmLine {
+  const readers = readersOf(object, [field], checker).join(", ");
+  const says = `\`${field}\` of ${object.name} has become ${fields.get(field)}, and was ${before[field]}; the mapping reads it for ${readers}. The service keeps what it has there`;
+  const remedy =
+    "Try a record with crmsync preview; once the mapping is right with it: crmsync doctor --accept-types; then reconcile.";
+  return fail("fields", says, remedy);
 }
 
 function missingLine(
-  object: string,
+  object: ObjectNeeds,
   missing: readonly string[],
   fields: Fields,
-  readers: string,
+  checker: CrmChecker,
 ): CrmLine {
   const named = missing.map((name) => {
     const near = nearest(name, fields.keys());
     return near === undefined ? `\`${name}\`` : `\`${name}\` (nearest: \`${near}\`)`;
   });
   const them = missing.length === 1 ? "it" : "them";
-  const says = `${object} has no ${named.join(", ")}, or the credential may not read ${them}; the mapping reads ${them} for ${readers}. The service keeps what it has there`;
+  const readers = readersOf(object, missing, checker).join(", ");
+  const says = `${object.name} has no ${named.join(", ")}, or the credential may not read ${them}; the mapping reads ${them} for ${readers}. The service keeps what it has there`;
   const remedy = "Correct the mapping, the CRM or the credential's rights; then reconcile.";
   return fail("fields", says, remedy);
 }
