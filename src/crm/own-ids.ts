@@ -1,19 +1,9 @@
 /** The ids of an event whose record is to be fetched, as the CRM itself writes them. */
+import type { CrmEvent } from "../event/crm-event.ts";
 import { CRMS } from "./connectors.ts";
 
-interface ThinEvent {
-  readonly subject: string;
-  readonly data?:
-    | {
-        readonly record?: unknown;
-        readonly fetch?: string | undefined;
-        readonly merged?: readonly string[] | undefined;
-      }
-    | undefined;
-}
-
 /** The event with the CRM's own ids: another spelling would be another crmCode, and so a second relation. */
-export function withOwnIds<Event extends ThinEvent>(event: Event): Event {
+export function withOwnIds(event: CrmEvent): CrmEvent {
   const { fetch: crm, merged, record } = event.data ?? {};
   const reader = CRMS.find(({ name }) => name === crm)?.reader;
   if (reader?.ownId === undefined || record !== undefined) return event;
