@@ -50,8 +50,8 @@ const PAUSES: ReadonlySet<number> = new Set([429, 477]);
 /** A timeout, a lock (HubSpot: wait two seconds), a replay: the same request may succeed soon. */
 const PASSING: ReadonlySet<number> = new Set([408, 423, 425]);
 
-/** Errors by which an API says with a 403 that there were too many requests (Salesforce). */
-const LIMIT_CODES: ReadonlySet<string> = new Set(["REQUEST_LIMIT_EXCEEDED"]);
+/** The error by which Salesforce says with a 403 that there were too many requests. */
+const LIMIT_CODE = "REQUEST_LIMIT_EXCEEDED";
 
 type ApiRequest = Pick<Dispatcher.RequestOptions, "method" | "headers" | "body">;
 
@@ -232,7 +232,7 @@ function classify(response: ApiResponse | NoResponse): ApiResult {
         }
       : { kind: "not_found", status, body, ...(code !== undefined && { code }) };
   }
-  if (PAUSES.has(status) || (status === 403 && LIMIT_CODES.has(code ?? ""))) {
+  if (PAUSES.has(status) || (status === 403 && code === LIMIT_CODE)) {
     return { kind: "throttled", retryAfterMs: waitAskedMs(headers, Date.now()) ?? THROTTLED_MS };
   }
   const reason = `HTTP ${status}${code === undefined ? "" : ` ${code}`}`;

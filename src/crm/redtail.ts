@@ -61,7 +61,7 @@ async function listPage(
   const query = new URLSearchParams({ ...more, page: String(pageNumberOf(place)) });
   const url = `${addressFor(api, ...path.split("/"))}?${query.toString()}`;
   const result = await api.get(url, { ...headersOf(api), pagesize: "100" });
-  return toNumberedPage(result, { list: "contacts", total: "total_records" }, place);
+  return toNumberedPage(result, "total_records", place);
 }
 
 async function livingPage(

@@ -52,7 +52,7 @@ async function listPage(
   const query = new URLSearchParams({ ...more, order: "created", per_page: "100", page });
   const url = `${addressOf(api.setting("WEALTHBOX_API_URL"), "/v1/contacts")}?${query.toString()}`;
   const result = await api.get(url, headersOf(api));
-  return toNumberedPage(result, { list: "contacts", total: "total_count" }, place);
+  return toNumberedPage(result, "total_count", place);
 }
 
 async function changedSince(
