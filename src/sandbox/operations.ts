@@ -1,6 +1,6 @@
 import { API_PREFIX } from "../service-spec/limits.ts";
 
-export type BusinessRelationsOperation = "list" | "create" | "get" | "update" | "schema-config";
+export type BusinessRelationsOperation = (typeof SPECIFIED_ENDPOINTS)[number]["operation"];
 
 /** What a request's method and path mean. */
 export type Target =
@@ -15,28 +15,16 @@ export type Target =
   | { readonly kind: "unknown" };
 
 /** An endpoint that the spec names without describing its data. */
-export interface NamedEndpoint {
-  readonly method: string;
-  readonly path: string;
-  readonly purpose: string;
-  /** The spec says that the service itself does not implement it yet. */
-  readonly announced: boolean;
-}
-
-interface SpecifiedEndpoint {
-  readonly method: string;
-  readonly path: string;
-  readonly operation: BusinessRelationsOperation;
-}
+type NamedEndpoint = (typeof NAMED_ENDPOINTS)[number];
 
 /** Source: spec, "Endpoints". `{…}` stands for one path segment. */
-export const SPECIFIED_ENDPOINTS: readonly SpecifiedEndpoint[] = [
+export const SPECIFIED_ENDPOINTS = [
   { method: "GET", path: "/business-relations/schema-config", operation: "schema-config" },
   { method: "GET", path: "/business-relations", operation: "list" },
   { method: "POST", path: "/business-relations", operation: "create" },
   { method: "GET", path: "/business-relations/{crmCode}", operation: "get" },
   { method: "PUT", path: "/business-relations/{crmCode}", operation: "update" },
-];
+] as const;
 
 /**
  * Source: spec, "Endpoints listed by name only"; `*`: the spec says that the service itself does not implement it yet.
@@ -62,7 +50,7 @@ const NAMED = `
   GET*    /data/transactions                                     transactions as of a date
 `;
 
-export const NAMED_ENDPOINTS: readonly NamedEndpoint[] = NAMED.trim()
+export const NAMED_ENDPOINTS = NAMED.trim()
   .split("\n")
   .map((line) => {
     const [word = "", path = "", ...purpose] = line.trim().split(/ +/);

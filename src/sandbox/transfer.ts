@@ -42,7 +42,14 @@ export async function importRelations(
   let batch: { line: number; relation: BusinessRelation }[] = [];
   const flush = (): void => {
     store.inTransaction(() => {
-      for (const { line, relation } of batch) put(store, tenantId, relation, line, result);
+      for (const { line, relation } of batch) {
+        if (store.create(tenantId, relation)) result.created += 1;
+        else if (store.replace(tenantId, relation) === "updated") result.updated += 1;
+        else {
+          const problems = ["type cannot change between Person and Company"];
+          result.invalid.push({ line, problems });
+        }
+      }
     });
     batch = [];
   };
@@ -57,23 +64,6 @@ export async function importRelations(
   }
   flush();
   return result;
-}
-
-function put(
-  store: RelationStore,
-  tenantId: number,
-  relation: BusinessRelation,
-  line: number,
-  result: ImportResult,
-): void {
-  if (store.create(tenantId, relation)) {
-    result.created += 1;
-  } else if (store.replace(tenantId, relation) === "updated") {
-    result.updated += 1;
-  } else {
-    const problems = ["type cannot change between Person and Company"];
-    result.invalid.push({ line, problems });
-  }
 }
 
 function check(text: string, tenant: TenantRules): Validation {
