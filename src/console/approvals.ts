@@ -12,6 +12,7 @@ import { marksOf, marksOfPerson } from "../people/tokens.ts";
 import { isEnded, type Approval, type Asked, type AskedItem } from "../state/approvals.ts";
 import { askedText, endText, planText } from "../status/approval-text.ts";
 import { actorOf, formOf, sessionOf } from "./access.ts";
+import { facts } from "./facts.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { live, postForm, tabPath } from "./layout.ts";
 import { ago, moment } from "./moment.ts";
@@ -188,42 +189,23 @@ const stateText = (one: Approval): string =>
   one.state === "open" ? "waits for another person" : endText(one);
 
 function aboutView(one: Approval): Html {
-  const { asker, askedAt, expiresAt, names, plan, reason } = one;
-  return html`<dl>
-    <dt>Act</dt>
-    <dd>${askedText(one)}</dd>
-    <dt>Asked</dt>
-    <dd>by ${asker.by}, ${moment(askedAt)}</dd>
-    ${
-      reason !== undefined &&
-      html`<dt>Reason</dt>
-        <dd>${reason}</dd>`
-    }${
-      names !== undefined &&
-      html`<dt>Names that were given</dt>
-        <dd>${names.join(", ")}</dd>`
-    }${
-      plan !== undefined &&
-      html`<dt>Plan</dt>
-        <dd>
-          <a href="${pathTo(`${tabPath("bulk")}/plan`, { id: plan.id, hash: plan.hash })}"
-            >Its differences</a
-          >: ${planText(plan)}; ${plan.file} on ${plan.host}
-        </dd>
-        ${
-          plan.accept.length > 0 &&
-          html`<dt>Warned of, and accepted</dt>
-            <dd>${plan.accept.join(", ")}</dd>`
-        }`
-    }
-    <dt>State</dt>
-    <dd>It ${stateText(one)}.</dd>
-    ${
-      !isEnded(one) &&
-      html`<dt>Expires</dt>
-        <dd>${moment(expiresAt)}</dd>`
-    }
-  </dl>`;
+  const { asker, askedAt, expiresAt, names = [], plan, reason } = one;
+  return facts({
+    Act: askedText(one),
+    Asked: html`by ${asker.by}, ${moment(askedAt)}`,
+    Reason: reason,
+    "Names that were given": names.join(", "),
+    Plan: plan && planView(plan),
+    "Warned of, and accepted": plan?.accept.join(", "),
+    State: `It ${stateText(one)}.`,
+    Expires: !isEnded(one) && moment(expiresAt),
+  });
+}
+
+function planView(plan: NonNullable<Approval["plan"]>): Html {
+  const { file, hash, host, id } = plan;
+  return html`<a href="${pathTo(`${tabPath("bulk")}/plan`, { id, hash })}">Its differences</a>:
+    ${planText(plan)}; ${file} on ${host}`;
 }
 
 function decideView(session: Session, actor: Actor, one: Approval): Html | string {

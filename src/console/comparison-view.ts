@@ -1,11 +1,11 @@
 /** What reconciliations have found and done, as the tab Imports shows it. */
 import { counted } from "../ops/counted.ts";
-import { RUN_SOURCES } from "../state/reconcile-runs.ts";
 import { duration } from "../status/duration.ts";
 import type { Readings } from "../status/readings.ts";
 import { earlierDifferences } from "../status/reconcile-findings.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
 import { driftTable } from "./drift-table.ts";
+import { facts } from "./facts.ts";
 import { html, type Html } from "./html.ts";
 import { ago, moment } from "./moment.ts";
 
@@ -41,8 +41,6 @@ export function comparison(readings: Readings): Html {
     )}`;
 }
 
-const SOURCES = { folder: "RECONCILE_DIR", schedule: "RECONCILE_CRON" } as const;
-
 const RESULTS = {
   success: html`<span class="good">success</span>`,
   stopped: html`<span class="bad">stopped: it asks for a person</span>`,
@@ -52,29 +50,21 @@ const RESULTS = {
 /** The runs that daemons begin by themselves; undefined where they begin none. */
 export function runsView(readings: Readings): Html | undefined {
   const { folder, now, reconcileNextAt, reconcileRuns } = readings;
-  const runs = RUN_SOURCES.flatMap((source) => {
-    const run = reconcileRuns[source];
-    return run === undefined ? [] : [{ source, ...run }];
-  });
+  const runs = Object.values(reconcileRuns);
   if (runs.length === 0 && folder === undefined && reconcileNextAt === undefined) return undefined;
-  return html`<dl>
-    ${runs.map(
-      ({ at, result, source, tookMs }) =>
-        html`<dt>Last run of ${SOURCES[source]}</dt>
-          <dd>${ago(at)}, in ${duration(tookMs)}: ${RESULTS[result]}</dd>`,
-    )}
-    ${
-      reconcileNextAt !== undefined &&
-      html`<dt>${reconcileNextAt > now ? "Next scheduled run" : "A scheduled run is due since"}</dt>
-        <dd>${moment(reconcileNextAt)}</dd>`
-    }
-    ${
-      folder !== undefined &&
-      html`<dt>Exports in RECONCILE_DIR</dt>
-        <dd>
-          ${counted(folder.waiting, "waits", "wait")},
-          ${folder.failed === 0 ? "none failed" : html`<span class="bad">${counted(folder.failed, "failed", "failed")}</span>`}${folder.trouble !== undefined && html`; <span class="bad">${folder.trouble}</span>`}
-        </dd>`
-    }
-  </dl>`;
+  const nextRun = reconcileNextAt !== undefined && moment(reconcileNextAt);
+  const isDue = reconcileNextAt !== undefined && reconcileNextAt <= now;
+  return facts({
+    "Last run of RECONCILE_DIR": lastRun(reconcileRuns.folder),
+    "Last run of RECONCILE_CRON": lastRun(reconcileRuns.schedule),
+    "Next scheduled run": !isDue && nextRun,
+    "A scheduled run is due since": isDue && nextRun,
+    "Exports in RECONCILE_DIR":
+      folder &&
+      html`${counted(folder.waiting, "waits", "wait")},
+      ${folder.failed === 0 ? "none failed" : html`<span class="bad">${counted(folder.failed, "failed", "failed")}</span>`}${folder.trouble !== undefined && html`; <span class="bad">${folder.trouble}</span>`}`,
+  });
 }
+
+const lastRun = (run: Readings["reconcileRuns"]["folder"]): Html | undefined =>
+  run && html`${ago(run.at)}, in ${duration(run.tookMs)}: ${RESULTS[run.result]}`;

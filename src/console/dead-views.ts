@@ -10,6 +10,7 @@ import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import { duration } from "../status/duration.ts";
 import { actOrAsk } from "./approvals.ts";
 import type { Look } from "./dead-index.ts";
+import { facts } from "./facts.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { postForm, tabPath } from "./layout.ts";
 import { ago, moment } from "./moment.ts";
@@ -195,25 +196,17 @@ export function letterView(
         ${confirm("redrive", fails ? "" : "main", "Try again…")} ${confirm("drop", "drop", "Drop…")}
       </p>`
     }
-    <dl>
-      <dt>Record</dt>
-      <dd>
-        ${name === undefined ? "not named by the event" : html`<a href="${pathTo(tabPath("records"), { name })}">${nameOf(letter)}</a>`}
-      </dd>
-      <dt>Reason</dt>
-      <dd>${reason.replaceAll("_", " ")}</dd>
-      <dt>Source</dt>
-      <dd>${source ?? "not known"}</dd>
-      <dt>Stored</dt>
-      <dd>${ago(at)}${times > 1 && html`, for the ${times}th time; first ${ago(firstAt)}`}</dd>
-      <dt>Deleted</dt>
-      <dd>${leftMs === undefined ? "never" : `in ${duration(leftMs)}, unless a person decides`}</dd>
-      ${
-        later !== undefined &&
-        html`<dt>Later</dt>
-          <dd>${inOurWords(later)}</dd>`
-      }
-    </dl>
+    ${facts({
+      Record:
+        name === undefined
+          ? "not named by the event"
+          : html`<a href="${pathTo(tabPath("records"), { name })}">${nameOf(letter)}</a>`,
+      Reason: reason.replaceAll("_", " "),
+      Source: source ?? "not known",
+      Stored: html`${ago(at)}${times > 1 && html`, for the ${times}th time; first ${ago(firstAt)}`}`,
+      Deleted: leftMs === undefined ? "never" : `in ${duration(leftMs)}, unless a person decides`,
+      Later: later && inOurWords(later),
+    })}
     ${
       problems.length > 0 &&
       table({

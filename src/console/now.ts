@@ -5,6 +5,7 @@ import type { Finding } from "../status/finding.ts";
 import type { Readings } from "../status/readings.ts";
 import { areProcessesUnknownIn, statusOf, type Status } from "../status/status.ts";
 import { waitingIn } from "../status/status-text.ts";
+import { facts } from "./facts.ts";
 import { barFigure, columnsFigure } from "./figures.ts";
 import { html, type Html, type Value } from "./html.ts";
 import { live, tabPath } from "./layout.ts";
@@ -201,27 +202,21 @@ function more(status: Status): Html {
   const { inLast24Hours, limit } = terminations;
   return html`<details id="more" class="more">
     <summary>More about the service and the processes</summary>
-    <dl>
-      ${
+    ${facts({
+      "Sending is stopped":
         sendingStopped.length > 0 &&
-        html`<dt>Sending is stopped</dt>
-          <dd class="bad">
-            ${sendingStopped.map((reason) => reason.replaceAll("_", " ")).join(", ")}
-          </dd>`
-      }
-      <dt>Access</dt>
-      <dd>
-        ${denial.since === null ? "granted" : html`<span class="bad">denied</span> since ${ago(denial.since)}; next try ${ago(denial.nextProbeAt)}`}
-      </dd>
-      <dt>Token</dt>
-      <dd>
-        ${token.ageDays === null ? "its date of issue is not set" : `${token.ageDays} days old`}
-      </dd>
-      <dt>Terminations in 24 hours</dt>
-      <dd>${inLast24Hours}${limit === null ? ", unlimited" : ` of ${limit}`}</dd>
-      <dt>What the service has</dt>
-      <dd>${KNOWN[ledger.state] ?? ledger.state}: ${counted(ledger.rows, "record")}</dd>
-    </dl>
+        html`<span class="bad"
+          >${sendingStopped.map((reason) => reason.replaceAll("_", " ")).join(", ")}</span
+        >`,
+      Access:
+        denial.since === null
+          ? "granted"
+          : html`<span class="bad">denied</span> since ${ago(denial.since)}; next try
+              ${ago(denial.nextProbeAt)}`,
+      Token: token.ageDays === null ? "its date of issue is not set" : `${token.ageDays} days old`,
+      "Terminations in 24 hours": `${inLast24Hours}${limit === null ? ", unlimited" : ` of ${limit}`}`,
+      "What the service has": `${KNOWN[ledger.state] ?? ledger.state}: ${counted(ledger.rows, "record")}`,
+    })}
     ${
       processes.length > 0
         ? table({

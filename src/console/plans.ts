@@ -19,6 +19,7 @@ import { DRIFT_KINDS } from "../sync/drift.ts";
 import { requireOperator, sessionOf } from "./access.ts";
 import { actOrAsk, personIn, sendAsked } from "./approvals.ts";
 import { driftTable } from "./drift-table.ts";
+import { facts } from "./facts.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { postForm, tabPath } from "./layout.ts";
 import { ago } from "./moment.ts";
@@ -188,12 +189,10 @@ function foundText({ drift, equal, records }: PastComparison): string {
 function aboutPlan(one: PastComparison, actions: Html | string): Html {
   const { at, drift, progress, tookMs } = one;
   const kinds = DRIFT_KINDS.filter((kind) => (drift[kind] ?? 0) > 0);
-  return html`<dl>
-      <dt>Compared</dt>
-      <dd>${ago(at)}, in ${duration(Math.max(1000, tookMs))}, by ${sourceText(one)}</dd>
-      <dt>What became of it</dt>
-      <dd>${endingView(one)}</dd>
-    </dl>
+  return html`${facts({
+      Compared: html`${ago(at)}, in ${duration(Math.max(1000, tookMs))}, by ${sourceText(one)}`,
+      "What became of it": endingView(one),
+    })}
     ${actions}
     ${driftTable({
       caption: "Differences that it has found",

@@ -8,6 +8,7 @@ import { pairsOf } from "../state/scan.ts";
 import type { Stores } from "../status/stores.ts";
 import { sessionOf } from "./access.ts";
 import { decideLinks } from "./held.ts";
+import { facts } from "./facts.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { live, tabPath } from "./layout.ts";
 import { ago, moment } from "./moment.ts";
@@ -130,12 +131,10 @@ async function storyView(story: Story, session: Session, stores: Stores): Promis
     ${runbook !== null && runbookView(runbook, "runbook")}
     ${
       fate !== "unknown" &&
-      html`<dl>
-        <dt>crmCode</dt>
-        <dd>${crmCode ?? "not known"}</dd>
-        <dt>Record of the CRM</dt>
-        <dd>${subject ?? "not known"}</dd>
-      </dl>`
+      facts({
+        crmCode: crmCode ?? "not known",
+        "Record of the CRM": subject ?? "not known",
+      })
     }
     ${others.map(
       (other) =>
