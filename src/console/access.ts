@@ -66,6 +66,13 @@ export async function requireOperator(request: FastifyRequest): Promise<void> {
   );
 }
 
+/** @throws Refusal for a session that may only look; src/approvals says what the others may. */
+export async function requireDecider(request: FastifyRequest): Promise<void> {
+  const { person } = sessionOf(request);
+  if (may(person, "act") || may(person, "approve")) return;
+  throw new Refusal(403, `${person.via} lets you only look, so nothing was done.`);
+}
+
 /**
  * Refuses what a browser sends from another site's page.
  * @throws Refusal

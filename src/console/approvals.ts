@@ -1,10 +1,9 @@
 /** The page Approvals: acts of one person that wait for another one; and what other pages need to ask. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyRequest } from "fastify";
 import { setTimeout as sleep } from "node:timers/promises";
 import { carryOut } from "../approvals/carry-out.ts";
 import { approve, ask, findApproval, readApprovals, reject } from "../approvals/decide.ts";
 import { whyNotOther, type Actor } from "../approvals/person.ts";
-import { Refusal } from "../http/refusal.ts";
 import { counted } from "../ops/counted.ts";
 import { UserError } from "../ops/user-error.ts";
 import { may, maybeSamePerson } from "../people/person.ts";
@@ -17,7 +16,7 @@ import { html, pathTo, type Html } from "./html.ts";
 import { live, postForm, tabPath } from "./layout.ts";
 import { ago, moment } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
-import { pageNumberOf, pager, queryOf, ROWS, sendBack, sendPage } from "./send-page.ts";
+import { pageNumberOf, pager, queryOf, ROWS, type Done, type Pages } from "./pages.ts";
 import type { Session } from "./session.ts";
 import { table } from "./table.ts";
 
@@ -27,10 +26,10 @@ const ONE = `${PATH}/one`;
 /** Thousands of records take longer than a browser waits; it goes on after the answer, ms. */
 const WAIT_MS = 5000;
 
-export function serveApprovals(app: FastifyInstance, ports: ConsolePorts): void {
+export function serveApprovals(pages: Pages, ports: ConsolePorts): void {
   const { stores } = ports;
   const find = (request: FastifyRequest) => findApproval(stores, queryOf(request)["id"] ?? "");
-  app.get(PATH, async (request, reply) => {
+  pages.show(PATH, async () => {
     const all = await readApprovals(stores);
     const count = all.filter((one) => !isEnded(one)).length;
     const heading =
@@ -38,39 +37,31 @@ export function serveApprovals(app: FastifyInstance, ports: ConsolePorts): void 
         ? "No act waits for approval"
         : `${counted(count, "act")} ${count === 1 ? "waits" : "wait"} for approval`;
     const main = live("approvals", listView(all));
-    const page = { title: "Approvals", heading, tab: "approvals", main } as const;
-    return sendPage(request, reply, ports, page);
+    return { title: "Approvals", heading, tab: "approvals", main };
   });
-  app.get(ONE, async (request, reply) => {
+  pages.show(ONE, async (request) => {
     const one = await find(request);
     const items = await stores.approvals.items(one.id);
     const number = pageNumberOf(request);
     const main = html`${aboutView(one)}${decideView(sessionOf(request), personIn(request, ports), one)}
       ${itemsView(one, items, number)}
       <p><a href="${PATH}">All approvals</a></p>`;
-    return sendPage(request, reply, ports, { title: `Approval ${one.id}`, tab: "approvals", main });
+    return { title: `Approval ${one.id}`, tab: "approvals", main };
   });
-  app.post(`${PATH}/approve`, { onRequest: requireDecider }, async (request, reply) => {
+  pages.decide(`${PATH}/approve`, async (request) => {
     const approved = await approve(stores, await find(request), personIn(request, ports));
-    return carryOutAndSend(request, reply, ports, approved);
+    return carryOutNow(ports, approved);
   });
-  app.post(`${PATH}/again`, { onRequest: requireDecider }, async (request, reply) => {
+  pages.decide(`${PATH}/again`, async (request) => {
     const one = await find(request);
     if (one.state !== "approved") throw new UserError(`approval ${one.id} ${endText(one)}`);
-    return carryOutAndSend(request, reply, ports, one);
+    return carryOutNow(ports, one);
   });
-  app.post(`${PATH}/reject`, { onRequest: requireDecider }, async (request, reply) => {
+  pages.decide(`${PATH}/reject`, async (request) => {
     const reason = formOf(request).get("reason") ?? "";
     const one = await reject(stores, await find(request), personIn(request, ports), reason);
-    return sendBack(request, reply, PATH, `Approval ${one.id} ${endText(one)}.`);
+    return { path: PATH, says: `Approval ${one.id} ${endText(one)}.` };
   });
-}
-
-/** @throws Refusal for a session that may only look; src/approvals says what the others may. */
-async function requireDecider(request: FastifyRequest): Promise<void> {
-  const { person } = sessionOf(request);
-  if (may(person, "act") || may(person, "approve")) return;
-  throw new Refusal(403, `${person.via} lets you only look, so nothing was done.`);
 }
 
 export function personIn(request: FastifyRequest, { tokens }: ConsolePorts): Actor {
@@ -78,39 +69,33 @@ export function personIn(request: FastifyRequest, { tokens }: ConsolePorts): Act
   return { by: actorOf(request), person, marks: marksOfPerson(person, marksOf(tokens)) };
 }
 
-async function carryOutAndSend(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  ports: ConsolePorts,
-  one: Approval,
-): Promise<FastifyReply> {
+async function carryOutNow(ports: ConsolePorts, one: Approval): Promise<Done> {
   const { mapping, stores } = ports;
   if (one.plan !== undefined) {
     const { file, host, isByDaemon } = one.plan;
     const how = isByDaemon
       ? `The daemon on ${host} carries the plan out.`
       : `On ${host}, ${one.asker.by} runs crmsync reconcile --apply ${file} again.`;
-    return sendBack(request, reply, PATH, `Approved. ${how}`);
+    return { path: PATH, says: `Approved. ${how}` };
   }
   const doing = carryOut({ stores, mapping: async () => mapping }, one);
   doing.catch((error: unknown) => error instanceof UserError || ports.defect(error));
   const after = await Promise.race([doing, sleep(WAIT_MS)]);
   const says = after === undefined ? "is being carried out: see below" : endText(after);
-  return sendBack(request, reply, PATH, `Approval ${one.id} ${says}.`);
+  return { path: PATH, says: `Approval ${one.id} ${says}.` };
 }
 
 /** After a form of another page: asks, in place of the act. */
-export async function sendAsked(
+export async function askInstead(
   request: FastifyRequest,
-  reply: FastifyReply,
   ports: ConsolePorts,
   asked: Asked,
   items: readonly AskedItem[],
-): Promise<FastifyReply> {
+): Promise<Done> {
   const reason = formOf(request).get("reason") ?? "";
   const one = await ask(ports.stores, personIn(request, ports), { ...asked, reason }, items);
   const says = `Asked: approval ${one.id}, to ${askedText(one)}. Nothing is done until another person approves it, on this page.`;
-  return sendBack(request, reply, ONE, says, { id: one.id });
+  return { path: ONE, says, query: { id: one.id } };
 }
 
 /** What somebody has asked for already, for the page on which it would be asked for. */

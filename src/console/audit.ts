@@ -1,5 +1,5 @@
 /** The tab Audit: who changed what, from the audit trail on this machine, and its export. */
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyRequest } from "fastify";
 import { Readable } from "node:stream";
 import { whereOf } from "../audit/file-sink.ts";
 import { LineHashes, type Line } from "../audit/line.ts";
@@ -22,7 +22,7 @@ import { html, pathTo, type Html } from "./html.ts";
 import { postForm, tabPath } from "./layout.ts";
 import { moment } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
-import { queryOf, ROWS, sendPage } from "./send-page.ts";
+import { queryOf, ROWS, type Pages } from "./pages.ts";
 import { table } from "./table.ts";
 
 const PATH = tabPath("audit");
@@ -56,20 +56,15 @@ type Asked = Readonly<Record<(typeof FIELDS)[number], string>>;
 /** Searches that may wait while another one reads its 32 MB: changes are to be sent meanwhile. */
 const MOST_WAITING = 5;
 
-export function serveAudit(app: FastifyInstance, ports: ConsolePorts): void {
+export function serveAudit(pages: Pages, ports: ConsolePorts): void {
   const { auditActs, config } = ports.stores;
   const inTurn = createTurns();
-  app.get(PATH, async (request, reply) => {
+  pages.show(PATH, async (request) => {
     const asked = askedIn(queryOf(request));
     const main = html`${filterForm(asked)}${await inTurn(() => results(request, asked, ports))}`;
-    return sendPage(request, reply, ports, {
-      title: "Audit",
-      heading: "Who changed what",
-      tab: "audit",
-      main,
-    });
+    return { title: "Audit", heading: "Who changed what", tab: "audit", main };
   });
-  app.post(EXPORT, async (request, reply) => {
+  pages.app.post(EXPORT, async (request, reply) => {
     const form = formOf(request);
     const asked = askedIn(Object.fromEntries(form));
     const format = form.get("format") === "csv" ? "csv" : "ndjson";

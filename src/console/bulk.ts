@@ -1,5 +1,5 @@
 /** The tab Imports: how far imports and plans are, its pause, and what the last comparison found. */
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyRequest } from "fastify";
 import { setTimeout as sleep } from "node:timers/promises";
 import { cancelBulk, viewCancel, type CancelView } from "../bulk/cancel.ts";
 import { pauseBulk, resumeBulk } from "../bulk/pause.ts";
@@ -8,14 +8,14 @@ import { may } from "../people/person.ts";
 import { UserError } from "../ops/user-error.ts";
 import { pastComparisons } from "../reconcile/past-comparisons.ts";
 import { bulkStatusOf, type BulkStatus } from "../status/bulk.ts";
-import { actorOf, formOf, requireOperator, sessionOf } from "./access.ts";
+import { actorOf, formOf, sessionOf } from "./access.ts";
 import { comparison, runsView } from "./comparison-view.ts";
 import { html, pathTo, type Html, type Value } from "./html.ts";
 import { live, postForm, tabPath } from "./layout.ts";
 import { ago, moment } from "./moment.ts";
 import { plansView, servePlan } from "./plans.ts";
 import type { ConsolePorts } from "./ports.ts";
-import { isAfterAct, queryOf, sendBack, sendPage } from "./send-page.ts";
+import { isAfterAct, queryOf, type Pages } from "./pages.ts";
 import type { Session } from "./session.ts";
 
 const PATH = tabPath("bulk");
@@ -24,10 +24,10 @@ const CANCEL = `${PATH}/cancel`;
 /** Dropping 100,000 changes takes longer than a browser waits; it goes on after the answer, ms. */
 const CANCEL_WAIT_MS = 5000;
 
-export function serveBulk(app: FastifyInstance, ports: ConsolePorts): void {
+export function serveBulk(pages: Pages, ports: ConsolePorts): void {
   const { stores } = ports;
-  servePlan(app, ports);
-  app.get(PATH, async (request, reply) => {
+  servePlan(pages, ports);
+  pages.show(PATH, async (request) => {
     const readings = await (isAfterAct(request) ? ports.freshReadings() : ports.readings());
     const bulk = bulkStatusOf(readings, stores.config.QUOTA_LIVE_RESERVE);
     const main = html`${live(
@@ -42,26 +42,26 @@ export function serveBulk(app: FastifyInstance, ports: ConsolePorts): void {
         ${plansView(await pastComparisons(stores))}`,
     )}`;
     const heading = stateText(bulk);
-    return sendPage(request, reply, ports, { title: "Imports", heading, tab: "bulk", main });
+    return { title: "Imports", heading, tab: "bulk", main };
   });
-  app.post(`${PATH}/pause`, { onRequest: requireOperator }, async (request, reply) => {
+  pages.act(`${PATH}/pause`, async (request) => {
     const reason = formOf(request).get("reason") ?? undefined;
     const { begun } = await pauseBulk(stores, { by: actorOf(request), reason });
     const says = begun ? "Imports are paused." : "Imports were paused already.";
-    return sendBack(request, reply, PATH, says);
+    return { path: PATH, says };
   });
-  app.post(`${PATH}/resume`, { onRequest: requireOperator }, async (request, reply) => {
+  pages.act(`${PATH}/resume`, async (request) => {
     const { since } = queryOf(request);
     const pause = await resumeBulk(stores, { by: actorOf(request), since: Number(since) });
     const says = pause === undefined ? "Imports were not paused." : "Imports are resumed.";
-    return sendBack(request, reply, PATH, says);
+    return { path: PATH, says };
   });
-  app.get(CANCEL, { onRequest: requireOperator }, async (request, reply) => {
+  pages.confirm(CANCEL, async (request) => {
     const view = await viewCancel(stores);
     const main = confirmation(sessionOf(request), view);
-    return sendPage(request, reply, ports, { title: "Cancel imports?", tab: "bulk", main });
+    return { title: "Cancel imports?", tab: "bulk", main };
   });
-  app.post(CANCEL, { onRequest: requireOperator }, async (request, reply) => {
+  pages.act(CANCEL, async (request) => {
     const shown = shownIn(request);
     const view = await viewCancel(stores);
     if (view.plan?.id !== shown.plan) {
@@ -74,7 +74,7 @@ export function serveBulk(app: FastifyInstance, ports: ConsolePorts): void {
       done === undefined
         ? "The changes are being dropped: what is left is shown below."
         : `${counted(done.dropped, "change was", "changes were")} dropped${done.busy > 0 ? `; ${done.busy} are under way and end as they would` : ""}.`;
-    return sendBack(request, reply, PATH, says);
+    return { path: PATH, says };
   });
 }
 

@@ -15,7 +15,7 @@ import { html, pathTo, type Html } from "./html.ts";
 import { postForm, tabPath } from "./layout.ts";
 import { ago, moment } from "./moment.ts";
 import { lines } from "./remedies.ts";
-import { pager, ROWS } from "./send-page.ts";
+import { pager, ROWS } from "./pages.ts";
 import type { Session } from "./session.ts";
 import { table, type Column } from "./table.ts";
 import { inOurWords } from "./words.ts";

@@ -1,5 +1,5 @@
 /** The tab Dead letters: by fault, to show, to try again and to drop. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyRequest } from "fastify";
 import { itemOf } from "../approvals/carry-out.ts";
 import { needsApproval } from "../approvals/decide.ts";
 import { dropLetters, redriveLetters, type RecordAct } from "../dead-letters/act.ts";
@@ -11,8 +11,8 @@ import { faultOf } from "../dead-letters/words.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import type { Stores } from "../status/stores.ts";
-import { actorOf, requireOperator, sessionOf } from "./access.ts";
-import { askedView, sendAsked } from "./approvals.ts";
+import { actorOf, sessionOf } from "./access.ts";
+import { askedView, askInstead } from "./approvals.ts";
 import { html } from "./html.ts";
 import { DeadIndex, MOST_LISTED, type CountedLetters, type Look } from "./dead-index.ts";
 import {
@@ -28,9 +28,9 @@ import {
   nameOf,
   type DeadChoice,
 } from "./dead-views.ts";
-import { live, tabPath } from "./layout.ts";
+import { live, tabPath, type Page } from "./layout.ts";
 import type { ConsolePorts } from "./ports.ts";
-import { isAfterAct, pageNumberOf, queryOf, ROWS, sendBack, sendPage } from "./send-page.ts";
+import { isAfterAct, pageNumberOf, queryOf, ROWS, type Pages } from "./pages.ts";
 import { inOurWords } from "./words.ts";
 
 const PATH = tabPath("dead");
@@ -38,70 +38,66 @@ const PATH = tabPath("dead");
 /** Dead letters that are previewed: the first of those that are decided. */
 const MOST_PREVIEWED = 300;
 
-export function serveDead(app: FastifyInstance, ports: ConsolePorts): void {
+export function serveDead(pages: Pages, ports: ConsolePorts): void {
   const { stores } = ports;
   const index = new DeadIndex(stores.deadLetters);
-  app.get(PATH, async (request, reply) => {
+  pages.show(PATH, async (request) => {
     const look = await index.look(isAfterAct(request));
     const asked = await askedView(ports, "drop");
     const main = live("dead", html`${asked}${groupsView(sessionOf(request), look)}`);
     const heading = headingOf(look);
-    return sendPage(request, reply, ports, { title: "Dead letters", heading, tab: "dead", main });
+    return { title: "Dead letters", heading, tab: "dead", main };
   });
-  app.get(`${PATH}/group`, async (request, reply) => {
+  pages.show(`${PATH}/group`, async (request) => {
     const id = groupIdOf(queryOf(request)["group"]);
     const look = await index.look();
     const { counted } = look;
-    if (counted === undefined) return sendCounting(request, reply, ports, look);
+    if (counted === undefined) return countingPage(look);
     const number = pageNumberOf(request);
     const members = counted.members.get(id) ?? [];
     const ids = members.slice((number - 1) * ROWS, number * ROWS).map((member) => member.id);
     const total = sizeOf(counted, id);
     const letters = await read(stores, ids);
     const main = listView(letters, { id, number, total, listed: members.length });
-    return sendPage(request, reply, ports, { title: countOf(total), tab: "dead", main });
+    return { title: countOf(total), tab: "dead", main };
   });
-  serveLetter(app, ports);
-  serveActs(app, ports, index);
+  serveLetter(pages, ports);
+  serveActs(pages, ports, index);
 }
 
-function sendCounting(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  ports: ConsolePorts,
-  look: Look,
-): FastifyReply {
-  const main = live("dead", countingView(look));
-  return sendPage(request, reply, ports, { title: "Dead letters", tab: "dead", main });
-}
+const countingPage = (look: Look): Page => ({
+  title: "Dead letters",
+  tab: "dead",
+  main: live("dead", countingView(look)),
+});
 
-function serveLetter(app: FastifyInstance, ports: ConsolePorts): void {
+function serveLetter(pages: Pages, ports: ConsolePorts): void {
   const { mapping, stores } = ports;
-  app.get(`${PATH}/letter`, async (request, reply) => {
+  pages.show(`${PATH}/letter`, async (request) => {
     const letter = await find(stores, queryOf(request)["id"]);
     const left = await stores.deadLetterExpiry.left([letter.id]);
     const forecast = await forecastOf(letter, await openRedriveView(stores, mapping));
     const main = letterView(sessionOf(request), letter, forecast, left.get(letter.id));
-    return sendPage(request, reply, ports, { title: "Dead letter", tab: "dead", main });
+    return { title: "Dead letter", tab: "dead", main };
   });
   // The event holds personal data: who reads it is recorded.
-  app.post(`${PATH}/event`, { onRequest: requireOperator }, async (request, reply) => {
+  pages.act(`${PATH}/event`, async (request) => {
     const letter = await find(stores, queryOf(request)["id"]);
     const { crmCode, id } = letter;
     const by = actorOf(request);
     await stores.auditActs.record({ act: "dead.show", by, crmCode, details: { letter: id } });
     const main = eventView(letter);
-    return sendPage(request, reply, ports, { title: "Event of a dead letter", tab: "dead", main });
+    return { title: "Event of a dead letter", tab: "dead", main };
   });
 }
 
-function serveActs(app: FastifyInstance, ports: ConsolePorts, index: DeadIndex): void {
+function serveActs(pages: Pages, ports: ConsolePorts, index: DeadIndex): void {
   const { mapping, stores } = ports;
-  app.get(`${PATH}/confirm`, { onRequest: requireOperator }, async (request, reply) => {
+  pages.confirm(`${PATH}/confirm`, async (request) => {
     const choice = choiceOf(request);
     const look = choice.id === undefined ? await index.look() : undefined;
     if (look !== undefined && look.counted === undefined) {
-      return sendCounting(request, reply, ports, look);
+      return countingPage(look);
     }
     const { ids, total } = await chosen(stores, choice, look?.counted);
     const previewed = choice.act === "redrive" ? ids.slice(0, MOST_PREVIEWED) : [];
@@ -117,9 +113,9 @@ function serveActs(app: FastifyInstance, ports: ConsolePorts, index: DeadIndex):
     const shown = { about, count: ids.length, total, preview, isAsked };
     const main = confirmView(sessionOf(request), choice, shown);
     const title = `${DEAD_ACTS[choice.act].name(countOf(ids.length))}?`;
-    return sendPage(request, reply, ports, { title, tab: "dead", main });
+    return { title, tab: "dead", main };
   });
-  app.post(PATH, { onRequest: requireOperator }, async (request, reply) => {
+  pages.act(PATH, async (request) => {
     await stores.stateVersion.require();
     const choice = choiceOf(request);
     const { ids } = await chosen(
@@ -129,7 +125,7 @@ function serveActs(app: FastifyInstance, ports: ConsolePorts, index: DeadIndex):
     );
     if (choice.act === "drop" && (await needsApproval(stores, "drop"))) {
       const items = await Array.fromAsync(stillChosen(stores, choice, ids), itemOf);
-      return sendAsked(request, reply, ports, { act: "drop" }, items);
+      return askInstead(request, ports, { act: "drop" }, items);
     }
     const by = actorOf(request);
     const record: RecordAct = (act, about) => stores.auditActs.record({ act, by, ...about });
@@ -145,7 +141,7 @@ function serveActs(app: FastifyInstance, ports: ConsolePorts, index: DeadIndex):
         ? `${countOf(dropped)} dropped.`
         : `${countOf(redriven)} accepted again: each disappears here once its record passes.`;
     const rest = left === 0 ? "" : ` ${left} left: they contain no event that could be sent.`;
-    return sendBack(request, reply, PATH, `${says}${rest}`);
+    return { path: PATH, says: `${says}${rest}` };
   });
 }
 

@@ -1,5 +1,5 @@
 /** The tab Held: changes that wait for a person, to release or to drop. */
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyRequest } from "fastify";
 import { needsApproval } from "../approvals/decide.ts";
 import { counted } from "../ops/counted.ts";
 import { readOne } from "../ops/redis-reading.ts";
@@ -10,14 +10,14 @@ import { heldBecause } from "../sync/record.ts";
 import type { HeldTermination } from "../state/held-terminations.ts";
 import type { Stores } from "../status/stores.ts";
 import { limitNow } from "../status/held-findings.ts";
-import { actorOf, requireOperator, sessionOf } from "./access.ts";
-import { actOrAsk, askedView, sendAsked } from "./approvals.ts";
+import { actorOf, sessionOf } from "./access.ts";
+import { actOrAsk, askedView, askInstead } from "./approvals.ts";
 import { may } from "../people/person.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { live, postForm, tabPath } from "./layout.ts";
 import { ago } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
-import { pageNumberOf, pager, queryOf, ROWS, sendBack, sendPage } from "./send-page.ts";
+import { pageNumberOf, pager, queryOf, ROWS, type Pages } from "./pages.ts";
 import type { Session } from "./session.ts";
 import { table, type Column } from "./table.ts";
 
@@ -50,9 +50,9 @@ interface Choice {
   readonly at: number;
 }
 
-export function serveHeld(app: FastifyInstance, ports: ConsolePorts): void {
+export function serveHeld(pages: Pages, ports: ConsolePorts): void {
   const { stores } = ports;
-  app.get(PATH, async (request, reply) => {
+  pages.show(PATH, async (request) => {
     const number = pageNumberOf(request);
     const { total, rows, newest } = await readPage(stores, number);
     const main = live(
@@ -69,26 +69,22 @@ export function serveHeld(app: FastifyInstance, ports: ConsolePorts): void {
       total === 0
         ? "No change is held"
         : `${countOf(total)} ${total === 1 ? "waits" : "wait"} for a person`;
-    return sendPage(request, reply, ports, { title: "Held changes", heading, tab: "held", main });
+    return { title: "Held changes", heading, tab: "held", main };
   });
-  app.get(CONFIRM, { onRequest: requireOperator }, async (request, reply) => {
+  pages.confirm(CONFIRM, async (request) => {
     const choice = choiceOf(request);
     const found = await find(stores, choice);
     const isAsked = await needsApproval(stores, "held");
     const main = confirmation(sessionOf(request), choice, found, isAsked);
-    return sendPage(request, reply, ports, {
-      title: titleOf(choice, found.length),
-      tab: "held",
-      main,
-    });
+    return { title: titleOf(choice, found.length), tab: "held", main };
   });
-  app.post(PATH, { onRequest: requireOperator }, async (request, reply) => {
+  pages.act(PATH, async (request) => {
     await stores.stateVersion.require();
     const choice = choiceOf(request);
     const found = await find(stores, choice);
     if (await needsApproval(stores, "held")) {
       const items = found.map(({ crmCode, version }) => [crmCode, version] as const);
-      return sendAsked(request, reply, ports, { act: "held", what: choice.act }, items);
+      return askInstead(request, ports, { act: "held", what: choice.act }, items);
     }
     const decide = choice.act === "release" ? releaseHeld : dropHeld;
     const done = await decide(stores, actorOf(request), found);
@@ -97,7 +93,7 @@ export function serveHeld(app: FastifyInstance, ports: ConsolePorts): void {
       done < found.length
         ? `; ${found.length - done} had been decided meanwhile, or replaced by a newer event`
         : "";
-    return sendBack(request, reply, PATH, `${countOf(done)} ${did}${left}.`);
+    return { path: PATH, says: `${countOf(done)} ${did}${left}.` };
   });
 }
 

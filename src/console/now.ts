@@ -1,5 +1,4 @@
 /** The tab Now: what needs a person, whether changes are fresh, what waits and until when, the quota of the hour. */
-import type { FastifyInstance } from "fastify";
 import { counted } from "../ops/counted.ts";
 import type { Finding } from "../status/finding.ts";
 import type { Readings } from "../status/readings.ts";
@@ -12,13 +11,13 @@ import { live, tabPath } from "./layout.ts";
 import { ago, moment } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { remedyView } from "./remedies.ts";
-import { sendPage } from "./send-page.ts";
+import type { Pages } from "./pages.ts";
 import { table } from "./table.ts";
 import { inOurWords, told } from "./words.ts";
 
-export function serveNow(app: FastifyInstance, ports: ConsolePorts): void {
+export function serveNow(pages: Pages, ports: ConsolePorts): void {
   const { config } = ports.stores;
-  app.get(tabPath("now"), async (request, reply) => {
+  pages.show(tabPath("now"), async () => {
     const readings = await ports.readings();
     const status = statusOf(readings, config, ports.version);
     const main = html`${live("findings", findings(status))}
@@ -32,7 +31,7 @@ export function serveNow(app: FastifyInstance, ports: ConsolePorts): void {
     )}
     ${live("rest", more(status))}`;
     const heading = stateText(status);
-    return sendPage(request, reply, ports, { title: "Now", heading, tab: "now", main });
+    return { title: "Now", heading, tab: "now", main };
   });
 }
 

@@ -1,5 +1,5 @@
 /** The last plans of the tab Imports, and the differences that one of them has found. */
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyRequest } from "fastify";
 import { ask, needsApproval } from "../approvals/decide.ts";
 import { approvalOf, askedPlan } from "../approvals/plan.ts";
 import { counted } from "../ops/counted.ts";
@@ -16,15 +16,15 @@ import { openPlan, type OpenPlan, type PlanEntry } from "../reconcile/plan-file.
 import { planText } from "../status/approval-text.ts";
 import { duration } from "../status/duration.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
-import { requireOperator, sessionOf } from "./access.ts";
-import { actOrAsk, personIn, sendAsked } from "./approvals.ts";
+import { sessionOf } from "./access.ts";
+import { actOrAsk, askInstead, personIn } from "./approvals.ts";
 import { driftTable } from "./drift-table.ts";
 import { facts } from "./facts.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { postForm, tabPath } from "./layout.ts";
 import { ago } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
-import { pageNumberOf, pager, queryOf, ROWS, sendBack, sendPage } from "./send-page.ts";
+import { pageNumberOf, pager, queryOf, ROWS, type Pages } from "./pages.ts";
 import type { Session } from "./session.ts";
 import { table, type Column } from "./table.ts";
 
@@ -35,8 +35,8 @@ const APPLY = `${PATH}/apply`;
 /** An older plan is not begun, ms. */
 const DAY_MS = 86_400_000;
 
-export function servePlan(app: FastifyInstance, ports: ConsolePorts): void {
-  app.get(PATH, async (request, reply) => {
+export function servePlan(pages: Pages, ports: ConsolePorts): void {
+  pages.show(PATH, async (request) => {
     const { id = "", hash } = queryOf(request);
     const past = await pastComparisons(ports.stores);
     const found = past.find(({ plan }) => plan?.id === id);
@@ -53,10 +53,9 @@ export function servePlan(app: FastifyInstance, ports: ConsolePorts): void {
             ${back()}`
         : html`${aboutPlan(found, applyLink(sessionOf(request), found))}${await differences(found, ports, pageNumberOf(request), hash)}${back()}`;
     const heading = !isOther && found?.plan && `A plan of ${counted(found.plan.entries, "change")}`;
-    const page = { title: "Plan", tab: "bulk", main, ...(heading && { heading }) } as const;
-    return sendPage(request, reply, ports, page);
+    return { title: "Plan", tab: "bulk", main, ...(heading && { heading }) };
   });
-  serveApply(app, ports);
+  serveApply(pages, ports);
 }
 
 /** The asker may give any file. The approver must see the same one. */
@@ -70,9 +69,9 @@ async function isOtherFile(
   return plan?.hash !== hash;
 }
 
-function serveApply(app: FastifyInstance, ports: ConsolePorts): void {
+function serveApply(pages: Pages, ports: ConsolePorts): void {
   const { stores } = ports;
-  app.get(APPLY, { onRequest: requireOperator }, async (request, reply) => {
+  pages.confirm(APPLY, async (request) => {
     const plan = await planIn(request, ports);
     const isAsked = await needsApproval(stores, "plan");
     const asked = await askedPlan(plan, true);
@@ -90,19 +89,19 @@ function serveApply(app: FastifyInstance, ports: ConsolePorts): void {
         </p>`
       }
       ${postForm(sessionOf(request), pathTo(APPLY, { id, hash }), actOrAsk(isAsked, `Carry out ${counted(plan.entries, "change")}`, pathTo(PATH, { id })))}`;
-    return sendPage(request, reply, ports, { title: "Carry out the plan?", tab: "bulk", main });
+    return { title: "Carry out the plan?", tab: "bulk", main };
   });
-  app.post(APPLY, { onRequest: requireOperator }, async (request, reply) => {
+  pages.act(APPLY, async (request) => {
     await stores.stateVersion.require();
     const plan = await planIn(request, ports);
     if (plan.hash !== queryOf(request)["hash"] || (await approvalOf(stores, plan)) !== undefined) {
       throw new UserError("the plan was changed, or asked for already: look again");
     }
     const asked = { act: "plan", plan: await askedPlan(plan, true) } as const;
-    if (await needsApproval(stores, "plan")) return sendAsked(request, reply, ports, asked, []);
+    if (await needsApproval(stores, "plan")) return askInstead(request, ports, asked, []);
     await ask(stores, personIn(request, ports), asked, [], false);
     const says = "The plan is carried out by a running crmsync on this machine, within seconds.";
-    return sendBack(request, reply, PATH, says, { id: plan.header.id });
+    return { path: PATH, says, query: { id: plan.header.id } };
   });
 }
 

@@ -1,5 +1,4 @@
 /** The tab Records: what became of one record, and the steps that led there; before a search, what waits longest. */
-import type { FastifyInstance } from "fastify";
 import type { Lane } from "../event/lane.ts";
 import type { Fate } from "../history/fates.ts";
 import { storyOf, type Story } from "../history/story.ts";
@@ -14,25 +13,24 @@ import { live, tabPath } from "./layout.ts";
 import { ago, moment } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { runbookView } from "./remedies.ts";
-import { queryOf, sendPage } from "./send-page.ts";
+import { queryOf, type Pages } from "./pages.ts";
 import type { Session } from "./session.ts";
 import { table } from "./table.ts";
 import { told } from "./words.ts";
 
 const PATH = tabPath("records");
 
-export function serveRecordsTab(app: FastifyInstance, ports: ConsolePorts): void {
-  app.get(PATH, async (request, reply) => {
+export function serveRecordsTab(pages: Pages, ports: ConsolePorts): void {
+  pages.show(PATH, async (request) => {
     const given = queryOf(request)["name"] ?? "";
     if (given.trim() === "") {
       const main = live("records", await lately(ports.stores));
-      return sendPage(request, reply, ports, { title: "Records", tab: "records", main });
+      return { title: "Records", tab: "records", main };
     }
     const story = await storyFor(given, ports);
     const main = live("story", await storyView(story, sessionOf(request), ports.stores));
     const { name } = story;
-    const page = { title: `Record ${name}`, tab: "records", search: name, main } as const;
-    return sendPage(request, reply, ports, page);
+    return { title: `Record ${name}`, tab: "records", search: name, main };
   });
 }
 

@@ -1,12 +1,10 @@
 /** What a person does about a finding: where in the console, and what docs/runbook.md says of it. */
 import { existsSync, readFileSync } from "node:fs";
-import type { FastifyInstance } from "fastify";
 import { Refusal } from "../http/refusal.ts";
 import { ROOT } from "../ops/version.ts";
 import { html, pathTo, type Html, type Value } from "./html.ts";
 import { BASE, tabPath, type Tab } from "./layout.ts";
-import type { ConsolePorts } from "./ports.ts";
-import { queryOf, sendPage } from "./send-page.ts";
+import { queryOf, type Pages } from "./pages.ts";
 
 const PATH = `${BASE}/runbook`;
 
@@ -88,14 +86,14 @@ function titleOf({ title }: Section): string {
 const nameIn = (runbook: string): string => runbook.split("#")[1] ?? "";
 
 /** Sections lead to others. */
-export function serveRunbook(app: FastifyInstance, ports: ConsolePorts): void {
-  app.get(PATH, async (request, reply) => {
+export function serveRunbook(pages: Pages): void {
+  pages.show(PATH, async (request) => {
     const name = queryOf(request)["section"] ?? "";
     const section = sectionOf(name);
     if (section === undefined) throw new Refusal(404, "The runbook has no such section.");
     const title = titleOf(section);
     const main = html`${lookButton(name)}${blocks(section.text)}`;
-    return sendPage(request, reply, ports, { title, main });
+    return { title, main };
   });
 }
 

@@ -15,6 +15,7 @@ import { html } from "./html.ts";
 import { BASE, layout } from "./layout.ts";
 import { sendToLogin, serveLogin, serveLogout } from "./login.ts";
 import { serveNow } from "./now.ts";
+import { pagesOn } from "./pages.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { serveRecordsTab } from "./records.ts";
 import { serveSignIn } from "./sign-in.ts";
@@ -58,6 +59,7 @@ export function serveConsole(app: FastifyInstance, ports: ConsolePorts): void {
     void scope.register(async (closed) => {
       requireSession(closed, ports, sendToLogin);
       serveLogout(closed, ports);
+      const pages = pagesOn(closed, ports);
       for (const serve of [
         serveNow,
         serveRecordsTab,
@@ -69,7 +71,7 @@ export function serveConsole(app: FastifyInstance, ports: ConsolePorts): void {
         serveRunbook,
         serveApprovals,
       ])
-        serve(closed, ports);
+        serve(pages, ports);
       closed.get(`${BASE}/*`, async () => {
         throw new Refusal(404, "There is no such page.");
       });

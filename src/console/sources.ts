@@ -1,5 +1,4 @@
 /** The tab Sources: when each source was heard last, and which requests of senders were refused. */
-import type { FastifyInstance } from "fastify";
 import { counted } from "../ops/counted.ts";
 import { duration } from "../status/duration.ts";
 import type { Readings } from "../status/readings.ts";
@@ -11,21 +10,21 @@ import { live, tabPath } from "./layout.ts";
 import { ago } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { runbookView } from "./remedies.ts";
-import { sendPage } from "./send-page.ts";
+import type { Pages } from "./pages.ts";
 import { table } from "./table.ts";
 
 /** Sources that are shown: those heard last. */
 const MOST = 500;
 
-export function serveSources(app: FastifyInstance, ports: ConsolePorts): void {
-  app.get(tabPath("sources"), async (request, reply) => {
+export function serveSources(pages: Pages, ports: ConsolePorts): void {
+  pages.show(tabPath("sources"), async () => {
     const readings = await ports.readings();
     const main = live(
       "sources",
       html`${heard(readings)}${pulled(readings)}${refused(refusedIn(sumOf(readings.minutes)))}`,
     );
     const heading = stateText(readings);
-    return sendPage(request, reply, ports, { title: "Sources", heading, tab: "sources", main });
+    return { title: "Sources", heading, tab: "sources", main };
   });
 }
 
