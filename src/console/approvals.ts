@@ -110,24 +110,37 @@ export async function askedView({ stores }: ConsolePorts, act: Asked["act"]): Pr
   );
 }
 
-/**
- * What the form of a confirmation holds.
- * @param isAsked another person must approve it.
- * @param direct the buttons that do it at once.
- */
-export const actOrAsk = (
-  isAsked: boolean,
-  does: string,
-  back: string,
-  direct: Html = html`<button class="main">${does}</button> <a href="${back}">Cancel</a>`,
-): Html =>
-  isAsked
-    ? html`<p>Another person must approve this: it is asked for, and nothing is done yet.</p>
-        ${reasonField}
-        <p class="acts">
-          <button class="main">Ask for approval: ${does}</button> <a href="${back}">Cancel</a>
-        </p>`
-    : direct;
+/** The buttons of a confirmation: what is better stands first. */
+const BUTTONS = {
+  main: (does: string, back: string) =>
+    html`<button class="main">${does}</button> <a href="${back}">Cancel</a>`,
+  drop: (does: string, back: string) =>
+    html`<a class="button" href="${back}">Keep them</a> <button class="drop">${does}</button>`,
+  fails: (does: string, back: string) =>
+    html`<a class="button main" href="${back}">Correct them first</a> <button>${does}</button>`,
+};
+
+interface Confirmation {
+  readonly does: string;
+  readonly back: string;
+  /** Another person must approve it. */
+  readonly isAsked?: boolean;
+  readonly buttons?: keyof typeof BUTTONS;
+}
+
+/** @param path where the act is done, or asked for. */
+export const confirmForm = (session: Session, path: string, about: Confirmation): Html => {
+  const { back, buttons = "main", does, isAsked = false } = about;
+  return postForm(
+    session,
+    path,
+    isAsked
+      ? html`<p>Another person must approve this: it is asked for, and nothing is done yet.</p>
+          ${reasonField}
+          <p class="acts">${BUTTONS.main(`Ask for approval: ${does}`, back)}</p>`
+      : html`<p class="acts">${BUTTONS[buttons](does, back)}</p>`,
+  );
+};
 
 const reasonField = html`<p class="reason">
   <label for="reason">Reason, for your colleagues and the audit trail (no personal data)</label>

@@ -9,6 +9,7 @@ import { UserError } from "../ops/user-error.ts";
 import { pastComparisons } from "../reconcile/past-comparisons.ts";
 import { bulkStatusOf, type BulkStatus } from "../status/bulk.ts";
 import { actorOf, formOf, sessionOf } from "./access.ts";
+import { confirmForm } from "./approvals.ts";
 import { comparison, runsView } from "./comparison-view.ts";
 import { html, pathTo, type Html, type Value } from "./html.ts";
 import { live, postForm, tabPath } from "./layout.ts";
@@ -93,7 +94,7 @@ function cancelLink({ person }: Session, { plan, waiting }: BulkStatus): Html | 
 
 function confirmation(session: Session, { last, plan, waiting }: CancelView): Html {
   if (waiting === 0 && plan === undefined) return html`<p class="good">No import waits.</p>`;
-  const path = pathTo(CANCEL, { last, ...(plan && { plan: plan.id }) });
+  const path = pathTo(CANCEL, { last, plan: plan?.id });
   const ended =
     plan === undefined
       ? ""
@@ -107,14 +108,7 @@ function confirmation(session: Session, { last, plan, waiting }: CancelView): Ht
       Live changes, changes under way, held terminations and dead letters stay.
     </p>
     ${ended}
-    ${postForm(
-      session,
-      path,
-      html`<p class="acts">
-        <a class="button" href="${PATH}">Keep them</a>
-        <button class="drop">Drop ${counted(waiting, "change")}</button>
-      </p>`,
-    )}`;
+    ${confirmForm(session, path, { does: `Drop ${counted(waiting, "change")}`, back: PATH, buttons: "drop" })}`;
 }
 
 function stateText({ endsAt, paused, plan, waiting }: BulkStatus): Value {

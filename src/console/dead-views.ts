@@ -8,7 +8,7 @@ import { counted } from "../ops/counted.ts";
 import { may } from "../people/person.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import { duration } from "../status/duration.ts";
-import { actOrAsk } from "./approvals.ts";
+import { confirmForm } from "./approvals.ts";
 import type { Look } from "./dead-index.ts";
 import { facts } from "./facts.ts";
 import { html, pathTo, type Html } from "./html.ts";
@@ -25,12 +25,10 @@ const PATH = tabPath("dead");
 export const DEAD_ACTS = {
   redrive: {
     name: (what: string) => `Try ${what} again`,
-    style: "",
     does: "Each event is accepted again, in its old place among the events of its record. A dead letter stays until its record passes.",
   },
   drop: {
     name: (what: string) => `Drop ${what}`,
-    style: "drop",
     does: "Each is deleted for good: its change is never sent, unless the CRM sends the record again.",
   },
 } as const;
@@ -111,11 +109,11 @@ const GROUP_COLUMNS: readonly Column<DeadGroup>[] = [
 function decideColumn(countedAt: number): Column<DeadGroup> {
   const link = (act: ActName, group: DeadGroup) => {
     const { id, letters } = group;
-    const { name, style } = DEAD_ACTS[act];
+    const { name } = DEAD_ACTS[act];
     const label = `${name(String(letters))} with the fault ${faultOf(group)}…`;
     const path = pathTo(`${PATH}/confirm`, { act, group: id, at: countedAt });
     // The script finds the link again by its id: its address changes with each count.
-    return html`<a id="${act}-${id}" class="${style}" href="${path}" aria-label="${label}"
+    return html`<a id="${act}-${id}" class="${act}" href="${path}" aria-label="${label}"
       >${name(String(letters))}…</a
     >`;
   };
@@ -261,15 +259,9 @@ interface Chosen {
 export function confirmView(session: Session, choice: DeadChoice, chosen: Chosen): Html {
   const { act, at, group, id } = choice;
   const { about, count, isAsked, preview, total } = chosen;
-  const { name, does, style } = DEAD_ACTS[act];
-  const which = id === undefined ? { group: group ?? "" } : { id };
+  const { name, does } = DEAD_ACTS[act];
   const fails = preview !== undefined && 2 * preview.fails > preview.letters;
-  const direct = html`<p class="acts">
-    ${(fails || act === "drop") && html`<a class="button ${fails ? "main" : ""}" href="${PATH}">${fails ? "Correct them first" : "Keep them"}</a>`}
-    <button class="${style || (fails ? "" : "main")}">${name(countOf(count))}</button>
-    ${!fails && act !== "drop" && html`<a href="${PATH}">Cancel</a>`}
-  </p>`;
-  const button = actOrAsk(isAsked, name(countOf(count)), PATH, direct);
+  const buttons = act === "drop" ? "drop" : fails ? "fails" : "main";
   return html`${about !== "" && html`<p><strong>${about}</strong></p>`}
     <p>${does}</p>
     ${total > count && html`<p>These are the first ${count} of ${total}; repeat it for the others.</p>`}
@@ -283,7 +275,7 @@ export function confirmView(session: Session, choice: DeadChoice, chosen: Chosen
       </p>`
     }
     ${preview !== undefined && previewView(preview, count)}
-    ${postForm(session, pathTo(PATH, { act, ...which, at }), button)}`;
+    ${confirmForm(session, pathTo(PATH, { act, id, group, at }), { does: name(countOf(count)), back: PATH, isAsked, buttons })}`;
 }
 
 function previewView(preview: RedrivePreview, count: number): Html {

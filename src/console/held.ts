@@ -11,10 +11,10 @@ import type { HeldTermination } from "../state/held-terminations.ts";
 import type { Stores } from "../status/stores.ts";
 import { limitNow } from "../status/held-findings.ts";
 import { actorOf, sessionOf } from "./access.ts";
-import { actOrAsk, askedView, askInstead } from "./approvals.ts";
+import { askedView, askInstead, confirmForm } from "./approvals.ts";
 import { may } from "../people/person.ts";
 import { html, pathTo, type Html } from "./html.ts";
-import { live, postForm, tabPath } from "./layout.ts";
+import { live, tabPath } from "./layout.ts";
 import { ago } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { pageNumberOf, pager, queryOf, ROWS, type Pages } from "./pages.ts";
@@ -30,12 +30,10 @@ const CONFIRM = `${PATH}/confirm`;
 const ACTS = {
   release: {
     verb: "Release",
-    style: "",
     does: "Each change is sent: its relation is terminated, or loses the fields that are named. That does not count towards the limit, and is not held again.",
   },
   drop: {
     verb: "Drop",
-    style: " drop",
     does: "Each change is deleted for good, with fields that were to be sent along. Its relation stays as the service has it.",
   },
 } as const;
@@ -151,10 +149,7 @@ function allActs({ person }: Session, total: number, newest: number): Html | str
   return html`<p class="acts">
     ${(Object.keys(ACTS) as ActName[]).map(
       (act) =>
-        html`<a
-          id="${act}-all"
-          class="button${ACTS[act].style}"
-          href="${pathTo(CONFIRM, { act, at: newest })}"
+        html`<a id="${act}-all" class="button ${act}" href="${pathTo(CONFIRM, { act, at: newest })}"
           >${ACTS[act].verb} ${which}…</a
         >`,
     )}
@@ -198,10 +193,9 @@ export const decideLinks = (one: HeldTermination, style = ""): Html =>
   html`${linkTo("release", one, style)} ${linkTo("drop", one, style)}`;
 
 function linkTo(act: ActName, { crmCode, heldAt }: HeldTermination, style: string): Html {
-  const { style: own, verb } = ACTS[act];
   const path = pathTo(CONFIRM, { act, code: crmCode, at: heldAt });
-  return html`<a class="${style}${own}" href="${path}" aria-label="${verb} ${crmCode}…"
-    >${verb}…</a
+  return html`<a class="${style} ${act}" href="${path}" aria-label="${ACTS[act].verb} ${crmCode}…"
+    >${ACTS[act].verb}…</a
   >`;
 }
 
@@ -212,17 +206,11 @@ function confirmation(
   isAsked: boolean,
 ): Html {
   const { act, code, at } = choice;
-  const { does, style, verb } = ACTS[act];
-  const path = pathTo(PATH, { act, ...(code === undefined ? {} : { code }), at });
+  const { does, verb } = ACTS[act];
+  const path = pathTo(PATH, { act, code, at });
   const shown = found.slice(0, ROWS);
-  const direct = html`<p class="acts">
-    ${act === "drop" && html`<a class="button" href="${PATH}">Keep them</a>`}
-    <button class="${style || "main"}">${verb} ${countOf(found.length)}</button>
-    ${act === "release" && html`<a href="${PATH}">Cancel</a>`}
-  </p>`;
-  const button = actOrAsk(isAsked, `${verb} ${countOf(found.length)}`, PATH, direct);
   return html`<p>${does}</p>
-    ${postForm(session, path, button)}
+    ${confirmForm(session, path, { does: `${verb} ${countOf(found.length)}`, back: PATH, isAsked, buttons: act === "drop" ? "drop" : "main" })}
     <ul class="names">
       ${shown.map((one) => html`<li><code>${one.crmCode}</code> ${originOf(one).subject}</li>`)}
     </ul>

@@ -16,15 +16,12 @@ function shown(value: Value): unknown {
   return Array.isArray(value) ? (value as readonly Value[]).map(shown) : value;
 }
 
-/** An address of the console; values of any text come back as they were. */
-export function pathTo(
-  path: string,
-  query: Readonly<Record<string, string | number>> = {},
-): string {
-  const entries = Object.entries(query).map(([name, value]): [string, string] => [
-    name,
-    String(value),
-  ]);
-  const text = new URLSearchParams(entries).toString();
-  return text === "" ? path : `${path}?${text}`;
+export type Query = Readonly<Record<string, string | number | undefined>>;
+
+/** An address of the console; values of any text come back as they were, undefined ones are left out. */
+export function pathTo(path: string, query: Query): string {
+  const given = Object.entries(query).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, String(value)] as [string, string]],
+  );
+  return `${path}?${new URLSearchParams(given).toString()}`;
 }

@@ -1,12 +1,10 @@
 /** Serves pages, and the acts that bring the browser back to one. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { requireDecider, requireOperator, sessionOf } from "./access.ts";
-import { html, pathTo, type Html } from "./html.ts";
+import { html, pathTo, type Html, type Query } from "./html.ts";
 import { layout, type Page } from "./layout.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { isSignedIn } from "./session.ts";
-
-type Query = Readonly<Record<string, string | number>>;
 
 /** What was done, and the page that shows it: a reload of that repeats nothing. */
 export interface Done {

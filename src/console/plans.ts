@@ -17,11 +17,11 @@ import { planText } from "../status/approval-text.ts";
 import { duration } from "../status/duration.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
 import { sessionOf } from "./access.ts";
-import { actOrAsk, askInstead, personIn } from "./approvals.ts";
+import { askInstead, confirmForm, personIn } from "./approvals.ts";
 import { driftTable } from "./drift-table.ts";
 import { facts } from "./facts.ts";
 import { html, pathTo, type Html } from "./html.ts";
-import { postForm, tabPath } from "./layout.ts";
+import { tabPath } from "./layout.ts";
 import { ago } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { pageNumberOf, pager, queryOf, ROWS, type Pages } from "./pages.ts";
@@ -88,7 +88,7 @@ function serveApply(pages: Pages, ports: ConsolePorts): void {
           goes on accepts them.
         </p>`
       }
-      ${postForm(sessionOf(request), pathTo(APPLY, { id, hash }), actOrAsk(isAsked, `Carry out ${counted(plan.entries, "change")}`, pathTo(PATH, { id })))}`;
+      ${confirmForm(sessionOf(request), pathTo(APPLY, { id, hash }), { does: `Carry out ${counted(plan.entries, "change")}`, back: pathTo(PATH, { id }), isAsked })}`;
     return { title: "Carry out the plan?", tab: "bulk", main };
   });
   pages.act(APPLY, async (request) => {
@@ -227,7 +227,7 @@ async function differences(
     rows: page,
     columns: ENTRY_COLUMNS,
   })}
-  ${pager(PATH, { id, ...(hash !== undefined && { hash }) }, number, Math.ceil(entries / ROWS))}`;
+  ${pager(PATH, { id, hash }, number, Math.ceil(entries / ROWS))}`;
 }
 
 const ENTRY_COLUMNS: readonly Column<PlanEntry>[] = [
