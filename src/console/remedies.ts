@@ -122,42 +122,31 @@ export function readSections(markdown: string): ReadonlyMap<string, Section> {
   );
 }
 
-/** A fence of code, an item of a list, or a paragraph; a bold word at the start of a line begins one, too. */
-const BLOCK = /^```\w*\n([^]*?)\n```$|^(- |\d+\. )([^]*)$/;
-const BETWEEN = /\n\n+|\n(?=\*\*[A-Z]|- |\d+\. )/;
+/** A bold word at the start of a line begins a paragraph. */
+const BETWEEN = /\n\n+|\n(?=\*\*[A-Z])/;
+const FENCE = /^```\w*\n([^]*?)\n```$/;
+const ITEM = /^(?:- |\d+\. )/m;
 
 /** The Markdown that the runbook uses. */
-export function blocks(text: string): Html[] {
-  const shown: Html[] = [];
-  let items: Html[] = [];
-  let mark = "";
-  const endList = () => {
-    if (items.length > 0)
-      shown.push(
-        mark === "- "
-          ? html`<ul>
-              ${items}
-            </ul>`
-          : html`<ol>
-              ${items}
-            </ol>`,
-      );
-    items = [];
-  };
-  for (const block of text.split(BETWEEN)) {
-    const [, code, bullet, item = ""] = BLOCK.exec(block.trim()) ?? [];
-    if (bullet !== undefined) {
-      if ((bullet === "- ") !== (mark === "- ")) endList();
-      mark = bullet;
-      items.push(html`<li>${inline(item)}</li>`);
-      continue;
-    }
-    endList();
-    if (code !== undefined) shown.push(html`<pre tabindex="0">${lines(code)}</pre>`);
-    else if (block.trim() !== "") shown.push(html`<p>${inline(block.trim())}</p>`);
-  }
-  endList();
-  return shown;
+export const blocks = (text: string): Html[] => text.trim().split(BETWEEN).map(blockOf);
+
+/** A fence of code, a paragraph, or a list that may follow one. */
+function blockOf(block: string): Html {
+  const [, code] = FENCE.exec(block) ?? [];
+  if (code !== undefined) return html`<pre tabindex="0">${lines(code)}</pre>`;
+  const [before = "", ...items] = block.split(ITEM).map((part) => part.trim());
+  const list = items.map((item) => html`<li>${inline(item)}</li>`);
+  return html`${before !== "" && html`<p>${inline(before)}</p>`}
+  ${
+    list.length > 0 &&
+    (/^- /m.test(block)
+      ? html`<ul>
+          ${list}
+        </ul>`
+      : html`<ol>
+          ${list}
+        </ol>`)
+  }`;
 }
 
 /** Line breaks are shown, not escaped. */
