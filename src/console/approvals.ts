@@ -1,6 +1,5 @@
 /** The page Approvals: acts of one person that wait for another one; and what other pages need to ask. */
 import type { FastifyRequest } from "fastify";
-import { setTimeout as sleep } from "node:timers/promises";
 import { carryOut } from "../approvals/carry-out.ts";
 import { approve, ask, findApproval, readApprovals, reject } from "../approvals/decide.ts";
 import { whyNotOther, type Actor } from "../approvals/person.ts";
@@ -13,18 +12,15 @@ import { askedText, endText, planText } from "../status/approval-text.ts";
 import { actorOf, formOf, sessionOf } from "./access.ts";
 import { facts } from "./facts.ts";
 import { html, pathTo, type Html } from "./html.ts";
-import { live, postForm, tabPath } from "./layout.ts";
+import { live, postForm, recordLink, tabPath } from "./layout.ts";
 import { ago, moment } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
-import { pageNumberOf, pager, queryOf, ROWS, type Done, type Pages } from "./pages.ts";
+import { pageNumberOf, pager, queryOf, ROWS, soon, type Done, type Pages } from "./pages.ts";
 import type { Session } from "./session.ts";
 import { table } from "./table.ts";
 
 const PATH = tabPath("approvals");
 const ONE = `${PATH}/one`;
-
-/** Thousands of records take longer than a browser waits; it goes on after the answer, ms. */
-const WAIT_MS = 5000;
 
 export function serveApprovals(pages: Pages, ports: ConsolePorts): void {
   const { stores } = ports;
@@ -80,7 +76,7 @@ async function carryOutNow(ports: ConsolePorts, one: Approval): Promise<Done> {
   }
   const doing = carryOut({ stores, mapping: async () => mapping }, one);
   doing.catch((error: unknown) => error instanceof UserError || ports.defect(error));
-  const after = await Promise.race([doing, sleep(WAIT_MS)]);
+  const after = await soon(doing);
   const says = after === undefined ? "is being carried out: see below" : endText(after);
   return { path: PATH, says: `Approval ${one.id} ${says}.` };
 }
@@ -231,10 +227,6 @@ function decideView(session: Session, actor: Actor, one: Approval): Html | strin
 
 function itemsView(one: Approval, items: readonly AskedItem[], number: number): Html | string {
   if (items.length === 0) return "";
-  const linkOf = (name: string) =>
-    one.act === "drop"
-      ? pathTo(`${tabPath("dead")}/letter`, { id: name })
-      : pathTo(tabPath("records"), { name });
   return html`<h2>What it is about</h2>
     ${table({
       caption: "As it was when it was asked: what has changed since is left alone",
@@ -242,7 +234,10 @@ function itemsView(one: Approval, items: readonly AskedItem[], number: number): 
       columns: [
         {
           heading: one.act === "drop" ? "Dead letter" : "crmCode",
-          cell: ([name]) => html`<a href="${linkOf(name)}">${name}</a>`,
+          cell: ([name]) =>
+            one.act === "drop"
+              ? html`<a href="${pathTo(`${tabPath("dead")}/letter`, { id: name })}">${name}</a>`
+              : recordLink(name),
         },
       ],
     })}${pager(ONE, { id: one.id }, number, Math.ceil(items.length / ROWS))}`;

@@ -19,7 +19,7 @@ import { UserError } from "../ops/user-error.ts";
 import { RecordNames } from "../state/record-names.ts";
 import { actorOf, formOf, sessionOf } from "./access.ts";
 import { html, pathTo, type Html } from "./html.ts";
-import { postForm, tabPath } from "./layout.ts";
+import { postForm, recordLink, tabPath } from "./layout.ts";
 import { moment } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { queryOf, ROWS, type Pages } from "./pages.ts";
@@ -327,10 +327,8 @@ function said(value: unknown): string {
   }
 }
 
-function recordCell({ fields: { crmCode } }: Line): Html | string {
-  if (typeof crmCode !== "string") return "";
-  return html`<a href="${pathTo(tabPath("records"), { name: crmCode })}">${crmCode}</a>`;
-}
+const recordCell = ({ fields: { crmCode } }: Line): Html | string =>
+  typeof crmCode === "string" ? recordLink(crmCode) : "";
 
 /** A change is made by a process, because an event of the CRM asked for it. */
 function whoCell({ fields }: Line): Html {

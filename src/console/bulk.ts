@@ -1,6 +1,5 @@
 /** The tab Imports: how far imports and plans are, its pause, and what the last comparison found. */
 import type { FastifyRequest } from "fastify";
-import { setTimeout as sleep } from "node:timers/promises";
 import { cancelBulk, viewCancel, type CancelView } from "../bulk/cancel.ts";
 import { pauseBulk, resumeBulk } from "../bulk/pause.ts";
 import { counted } from "../ops/counted.ts";
@@ -16,14 +15,11 @@ import { live, postForm, tabPath } from "./layout.ts";
 import { ago, moment } from "./moment.ts";
 import { plansView, servePlan } from "./plans.ts";
 import type { ConsolePorts } from "./ports.ts";
-import { isAfterAct, queryOf, type Pages } from "./pages.ts";
+import { isAfterAct, queryOf, soon, type Pages } from "./pages.ts";
 import type { Session } from "./session.ts";
 
 const PATH = tabPath("bulk");
 const CANCEL = `${PATH}/cancel`;
-
-/** Dropping 100,000 changes takes longer than a browser waits; it goes on after the answer, ms. */
-const CANCEL_WAIT_MS = 5000;
 
 export function serveBulk(pages: Pages, ports: ConsolePorts): void {
   const { stores } = ports;
@@ -70,7 +66,7 @@ export function serveBulk(pages: Pages, ports: ConsolePorts): void {
     }
     const cancelling = cancelBulk(stores, { ...view, last: shown.last }, { by: actorOf(request) });
     cancelling.catch(ports.defect);
-    const done = await Promise.race([cancelling, sleep(CANCEL_WAIT_MS)]);
+    const done = await soon(cancelling);
     const says =
       done === undefined
         ? "The changes are being dropped: what is left is shown below."

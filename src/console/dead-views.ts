@@ -12,7 +12,7 @@ import { confirmForm } from "./approvals.ts";
 import type { Look } from "./dead-index.ts";
 import { facts } from "./facts.ts";
 import { html, pathTo, type Html } from "./html.ts";
-import { postForm, tabPath } from "./layout.ts";
+import { postForm, recordLink, tabPath } from "./layout.ts";
 import { ago, moment } from "./moment.ts";
 import { lines } from "./remedies.ts";
 import { pager, ROWS } from "./pages.ts";
@@ -195,10 +195,7 @@ export function letterView(
       </p>`
     }
     ${facts({
-      Record:
-        name === undefined
-          ? "not named by the event"
-          : html`<a href="${pathTo(tabPath("records"), { name })}">${nameOf(letter)}</a>`,
+      Record: name === undefined ? "not named by the event" : recordLink(name, nameOf(letter)),
       Reason: reason.replaceAll("_", " "),
       Source: source ?? "not known",
       Stored: html`${ago(at)}${times > 1 && html`, for the ${times}th time; first ${ago(firstAt)}`}`,

@@ -57,7 +57,7 @@ export function serveDead(pages: Pages, ports: ConsolePorts): void {
     const members = counted.members.get(id) ?? [];
     const ids = members.slice((number - 1) * ROWS, number * ROWS).map((member) => member.id);
     const total = sizeOf(counted, id);
-    const letters = await read(stores, ids);
+    const letters = await Array.fromAsync(stores.deadLetters.read(ids));
     const main = listView(letters, { id, number, total, listed: members.length });
     return { title: countOf(total), tab: "dead", main };
   });
@@ -204,12 +204,6 @@ async function* stillChosen(
 ): AsyncGenerator<StoredDeadLetter> {
   const filter = { until: at, ...(id === undefined && group !== undefined && { inGroup: group }) };
   for await (const letter of deadLetters.read(ids)) if (fits(letter, filter)) yield letter;
-}
-
-async function read({ deadLetters }: Stores, ids: readonly string[]): Promise<StoredDeadLetter[]> {
-  const letters: StoredDeadLetter[] = [];
-  for await (const letter of deadLetters.read(ids)) letters.push(letter);
-  return letters;
 }
 
 async function find({ deadLetters }: Stores, id: string | undefined): Promise<StoredDeadLetter> {

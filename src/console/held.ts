@@ -14,7 +14,7 @@ import { actorOf, sessionOf } from "./access.ts";
 import { askedView, askInstead, confirmForm } from "./approvals.ts";
 import { may } from "../people/person.ts";
 import { html, pathTo, type Html } from "./html.ts";
-import { live, tabPath } from "./layout.ts";
+import { live, recordLink, tabPath } from "./layout.ts";
 import { ago } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { pageNumberOf, pager, queryOf, ROWS, type Pages } from "./pages.ts";
@@ -163,10 +163,7 @@ const heldTable = (rows: readonly HeldTermination[], { person }: Session): Html 
     columns: [
       {
         heading: "crmCode",
-        cell: ({ crmCode }) =>
-          html`<a href="${pathTo(tabPath("records"), { name: crmCode })}"
-            ><code>${crmCode}</code></a
-          >`,
+        cell: ({ crmCode }) => recordLink(crmCode, html`<code>${crmCode}</code>`),
       },
       {
         heading: "What",

@@ -1,7 +1,7 @@
 /** The frame around each page of the console. */
 import { FORM_FIELD, formProof } from "./access.ts";
 import { may, type Person } from "../people/person.ts";
-import { html, type Html, type Value } from "./html.ts";
+import { html, pathTo, type Html, type Value } from "./html.ts";
 import type { Session } from "./session.ts";
 
 export const BASE = "/console";
@@ -30,6 +30,10 @@ export interface Page {
 }
 
 export const tabPath = (tab: Tab): string => (tab === "now" ? BASE : `${BASE}/${tab}`);
+
+/** To the page of a record. @param name its crmCode, or its name in the CRM. */
+export const recordLink = (name: string, text: Value = name): Html =>
+  html`<a href="${pathTo(tabPath("records"), { name })}">${text}</a>`;
 
 /** What stands around a page of a session. */
 interface Frame {

@@ -1,4 +1,5 @@
 /** Serves pages, and the acts that bring the browser back to one. */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { requireDecider, requireOperator, sessionOf } from "./access.ts";
 import { html, pathTo, type Html, type Query } from "./html.ts";
@@ -60,6 +61,13 @@ export const isAfterAct = (request: FastifyRequest): boolean =>
 /** A name that occurs twice counts with its last value. */
 export const queryOf = (request: FastifyRequest): Readonly<Record<string, string | undefined>> =>
   Object.fromEntries(new URL(request.url, "http://console").searchParams);
+
+/** What a browser waits for, ms. */
+const WAIT_MS = 5000;
+
+/** What came of an act; undefined: it takes longer than a browser waits, and goes on after the answer. */
+export const soon = <T>(act: Promise<T>): Promise<T | undefined> =>
+  Promise.race([act, sleep(WAIT_MS, undefined)]);
 
 /** Rows of a long list on one page. */
 export const ROWS = 50;

@@ -13,6 +13,7 @@ import {
   type PastComparison,
 } from "../reconcile/past-comparisons.ts";
 import { openPlan, type OpenPlan, type PlanEntry } from "../reconcile/plan-file.ts";
+import type { Stores } from "../status/stores.ts";
 import { planText } from "../status/approval-text.ts";
 import { duration } from "../status/duration.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
@@ -21,7 +22,7 @@ import { askInstead, confirmForm, personIn } from "./approvals.ts";
 import { driftTable } from "./drift-table.ts";
 import { facts } from "./facts.ts";
 import { html, pathTo, type Html } from "./html.ts";
-import { tabPath } from "./layout.ts";
+import { recordLink, tabPath, type Page } from "./layout.ts";
 import { ago } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { pageNumberOf, pager, queryOf, ROWS, type Pages } from "./pages.ts";
@@ -36,38 +37,40 @@ const APPLY = `${PATH}/apply`;
 const DAY_MS = 86_400_000;
 
 export function servePlan(pages: Pages, ports: ConsolePorts): void {
+  const { stores } = ports;
   pages.show(PATH, async (request) => {
     const { id = "", hash } = queryOf(request);
-    const past = await pastComparisons(ports.stores);
-    const found = past.find(({ plan }) => plan?.id === id);
-    const isOther = found !== undefined && (await isOtherFile(ports, { id, at: found.at, hash }));
-    const main =
-      found === undefined || isOther
-        ? html`<p class="notice warning">
-              ${
-                isOther
-                  ? "This is not the plan that was asked for: its file with this id on this machine is another one. Look at the file that the approval names, or reject it."
-                  : "This is not one of the last plans."
-              }
-            </p>
-            ${back()}`
-        : html`${aboutPlan(found, applyLink(sessionOf(request), found))}${await differences(found, ports, pageNumberOf(request), hash)}${back()}`;
-    const heading = !isOther && found?.plan && `A plan of ${counted(found.plan.entries, "change")}`;
-    return { title: "Plan", tab: "bulk", main, ...(heading && { heading }) };
+    const found = await findPast(stores, id);
+    if (found === undefined) return noPlan("This is not one of the last plans.");
+    const file = await findPlan(stores.config, { id, at: found.at });
+    if (file !== undefined && hash !== undefined && (await hashOf(file)) !== hash) {
+      return noPlan(
+        "This is not the plan that was asked for: its file with this id on this machine is another one. Look at the file that the approval names, or reject it.",
+      );
+    }
+    const main = html`${aboutPlan(found, applyLink(sessionOf(request), found))}${await differences(found, file, pageNumberOf(request), hash)}${back}`;
+    const heading = `A plan of ${counted(found.plan?.entries ?? 0, "change")}`;
+    return { title: "Plan", heading, tab: "bulk", main };
   });
   serveApply(pages, ports);
 }
 
+const noPlan = (says: string): Page => ({
+  title: "Plan",
+  tab: "bulk",
+  main: html`<p class="notice warning">${says}</p>
+    ${back}`,
+});
+
+const findPast = async (stores: Stores, id: string): Promise<PastComparison | undefined> =>
+  (await pastComparisons(stores)).find(({ plan }) => plan?.id === id);
+
 /** The asker may give any file. The approver must see the same one. */
-async function isOtherFile(
-  { stores }: ConsolePorts,
-  { at, hash, id }: { readonly at: number; readonly hash: string | undefined; readonly id: string },
-): Promise<boolean> {
-  const file = hash === undefined ? undefined : await findPlan(stores.config, { id, at });
-  if (file === undefined) return false;
-  const plan = await openPlan(file).catch(() => undefined);
-  return plan?.hash !== hash;
-}
+const hashOf = (file: string): Promise<string | undefined> =>
+  openPlan(file).then(
+    ({ hash }) => hash,
+    () => undefined,
+  );
 
 function serveApply(pages: Pages, ports: ConsolePorts): void {
   const { stores } = ports;
@@ -108,8 +111,7 @@ function serveApply(pages: Pages, ports: ConsolePorts): void {
 /** The plan of the address, if it can still be begun. @throws UserError */
 async function planIn(request: FastifyRequest, { stores }: ConsolePorts): Promise<OpenPlan> {
   const { id = "" } = queryOf(request);
-  const past = await pastComparisons(stores);
-  const found = past.find(({ plan }) => plan?.id === id);
+  const found = await findPast(stores, id);
   if (found === undefined || !isOpen(found)) {
     throw new UserError(
       "this plan cannot be carried out any more: it was used or dismissed, or is older than a day. Compare again",
@@ -131,7 +133,7 @@ const applyLink = ({ person }: Session, one: PastComparison): Html | string =>
       </p>`
     : "";
 
-const back = (): Html => html`<p><a href="${BULK}">Imports</a></p>`;
+const back = html`<p><a href="${BULK}">Imports</a></p>`;
 
 /** Newest first. */
 export function plansView(past: readonly PastComparison[]): Html {
@@ -205,13 +207,12 @@ function aboutPlan(one: PastComparison, actions: Html | string): Html {
 }
 
 async function differences(
-  { at, plan }: PastComparison,
-  { stores: { config } }: ConsolePorts,
+  { plan }: PastComparison,
+  file: string | undefined,
   number: number,
   hash: string | undefined,
 ): Promise<Html> {
   const { id = "", entries = 0, host = "" } = plan ?? {};
-  const file = await findPlan(config, { id, at });
   const from = (number - 1) * ROWS;
   const page = file === undefined ? undefined : await planPage({ file, entries }, from, ROWS);
   if (page === undefined) {
@@ -231,10 +232,7 @@ async function differences(
 }
 
 const ENTRY_COLUMNS: readonly Column<PlanEntry>[] = [
-  {
-    heading: "crmCode",
-    cell: ({ code }) => html`<a href="${pathTo(tabPath("records"), { name: code })}">${code}</a>`,
-  },
+  { heading: "crmCode", cell: ({ code }) => recordLink(code) },
   { heading: "Kind", cell: ({ kind }) => kind },
   {
     heading: "Fields",

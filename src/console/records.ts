@@ -9,7 +9,7 @@ import { sessionOf } from "./access.ts";
 import { decideLinks } from "./held.ts";
 import { facts } from "./facts.ts";
 import { html, pathTo, type Html } from "./html.ts";
-import { live, tabPath } from "./layout.ts";
+import { live, recordLink, tabPath } from "./layout.ts";
 import { ago, moment } from "./moment.ts";
 import type { ConsolePorts } from "./ports.ts";
 import { runbookView } from "./remedies.ts";
@@ -89,10 +89,7 @@ const rowsTable = (caption: string, heading: string, rows: readonly Row[]): Html
     ${table({
       rows,
       columns: [
-        {
-          heading: "crmCode",
-          cell: ({ crmCode }) => html`<a href="${pathTo(PATH, { name: crmCode })}">${crmCode}</a>`,
-        },
+        { heading: "crmCode", cell: ({ crmCode }) => recordLink(crmCode) },
         { heading, cell: ({ at }) => ago(at) },
       ],
     })}
@@ -135,17 +132,12 @@ async function storyView(story: Story, session: Session, stores: Stores): Promis
       })
     }
     ${others.map(
-      (other) =>
-        html`<p>
-          It also led to <a href="${pathTo(PATH, { name: other.crmCode })}">${other.crmCode}</a>:
-          ${told(other.answer)}
-        </p>`,
+      (other) => html`<p>It also led to ${recordLink(other.crmCode)}: ${told(other.answer)}</p>`,
     )}
     ${similar.map(
       (one) =>
         html`<p>
-          <a href="${pathTo(PATH, { name: one.name })}">${one.name}</a>
-          (crmCode ${one.crmCode ?? "not known"}): ${told(one.answer)}
+          ${recordLink(one.name)} (crmCode ${one.crmCode ?? "not known"}): ${told(one.answer)}
         </p>`,
     )}
     ${
