@@ -193,37 +193,24 @@ async function elsewhere(path: string, { stores }: ConsolePorts): Promise<Html |
 
 const filterForm = ({ from, person, record, to, what }: Asked): Html =>
   html`<form action="${PATH}" class="filters" role="search" aria-label="Lines of the audit trail">
-    <div>
-      <label for="person">Person</label>
-      <input id="person" name="person" value="${person}" maxlength="100" placeholder="anna" />
-    </div>
-    <div>
-      <label for="record">Record</label>
-      <input
-        id="record"
-        name="record"
-        value="${record}"
-        maxlength="500"
-        placeholder="crmCode or contact/7"
-      />
-    </div>
-    <div>
-      <label for="what">What</label>
-      <select id="what" name="what">
+    <label
+      >Person <input name="person" value="${person}" maxlength="100" placeholder="anna"
+    /></label>
+    <label>
+      Record
+      <input name="record" value="${record}" maxlength="500" placeholder="crmCode or contact/7" />
+    </label>
+    <label>
+      What
+      <select name="what">
         ${Object.entries(KINDS).map(
           ([kind, words]) =>
             html`<option value="${kind}" ${kind === what && html` selected`}>${words}</option>`,
         )}
       </select>
-    </div>
-    <div>
-      <label for="from">From</label>
-      <input type="date" id="from" name="from" value="${from}" />
-    </div>
-    <div>
-      <label for="to">To</label>
-      <input type="date" id="to" name="to" value="${to}" />
-    </div>
+    </label>
+    <label>From <input type="date" name="from" value="${from}" /></label>
+    <label>To <input type="date" name="to" value="${to}" /></label>
     <button class="main">Find</button>
   </form>`;
 
