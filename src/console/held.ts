@@ -208,7 +208,7 @@ function confirmation(
   const shown = found.slice(0, ROWS);
   return html`<p>${does}</p>
     ${confirmForm(session, path, { does: `${verb} ${countOf(found.length)}`, back: PATH, isAsked, buttons: act === "drop" ? "drop" : "main" })}
-    <ul class="names">
+    <ul>
       ${shown.map((one) => html`<li><code>${one.crmCode}</code> ${originOf(one).subject}</li>`)}
     </ul>
     ${found.length > shown.length && html`<p>and ${found.length - shown.length} more</p>`}`;

@@ -49,7 +49,7 @@ function cellOf<Row>(
   namesRow: boolean,
 ): Html {
   const label = html`data-label="${heading}"`;
-  const style = isNumber ? "number" : hasActs && "acts";
+  const style = isNumber ? "number" : hasActs && "decide";
   const attributes = style ? html`${label} class="${style}"` : label;
   return namesRow
     ? html`<th scope="row" ${attributes}>${cell(row)}</th>`
