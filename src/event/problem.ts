@@ -25,7 +25,8 @@ export function kindOf(value: unknown): string {
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
 
-const pathText = (path: readonly PropertyKey[]): string =>
+/** A path as people write it: `wealthSource[1]`. */
+export const pathText = (path: readonly PropertyKey[]): string =>
   path.reduce<string>(
     (text, key) =>
       typeof key === "number"
@@ -36,7 +37,8 @@ const pathText = (path: readonly PropertyKey[]): string =>
     "",
   );
 
-const valueAt = (root: unknown, path: readonly PropertyKey[]): unknown =>
+/** The value at a path; undefined where there is none. */
+export const valueAt = (root: unknown, path: readonly PropertyKey[]): unknown =>
   path.reduce<unknown>(
     (value, key) =>
       typeof value === "object" && value !== null

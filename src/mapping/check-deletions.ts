@@ -27,7 +27,7 @@ export async function checkDeletions(file: MappingFile): Promise<Mistake[]> {
 
 /** A deletion without a record gets its key from the first rule of the object. */
 function otherKey(rule: ObjectRule, earlier: readonly ObjectRule[]): string | undefined {
-  for (const object of [rule.object].flat()) {
+  for (const object of rule.object) {
     const first = earlier.find((other) => objectsOf(other).has(object.toLowerCase()));
     if (first !== undefined && first.crmCode !== rule.crmCode) {
       return `the first rule of ${object} then makes the key, and its crmCode is another one`;
@@ -39,12 +39,11 @@ function otherKey(rule: ObjectRule, earlier: readonly ObjectRule[]): string | un
 /** Ids as the CRMs have them: an expression may expect a certain form. */
 const SAMPLE_IDS = ["4711", "5f2d9c11-8e1f-4c55-9c1b-3d7a2f0b6e21", "003Qk00000AbC12IAF"];
 
-async function unusable({ object, crmCode }: ObjectRule): Promise<string | undefined> {
+async function unusable({ object: [name = ""], crmCode }: ObjectRule): Promise<string | undefined> {
   try {
     const fields = recordFieldsIn(parseExpression(crmCode));
     if (fields.length > 0) return `it reads ${fields.join(", ")} from the record`;
     const expression = compileExpression(crmCode, { key: true });
-    const name = [object].flat()[0] ?? "";
     let failure = "";
     for (const recordId of SAMPLE_IDS) {
       const subject = `${name}/${recordId}`;

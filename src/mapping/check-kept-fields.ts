@@ -3,7 +3,7 @@ import type { Variant } from "../service-spec/business-relation.ts";
 import type { Keep } from "../sync/keeps.ts";
 import { REQUIRED_FIELDS } from "./fields.ts";
 import { keepOf, NEVER_EMPTY, NEVER_KEPT } from "./keeps-of-mapping.ts";
-import { ruleOfField, type FieldRule, type MappingFile } from "./mapping-file.ts";
+import { fieldsOf, type FieldRule, type MappingFile } from "./mapping-file.ts";
 import type { Mistake } from "./mistake.ts";
 import { variantsOf } from "./variants-of.ts";
 
@@ -18,11 +18,9 @@ export function checkKeptFields(file: MappingFile): Mistake[] {
   const said = new Map<string, Said>();
   for (const [index, rule] of file.objects.entries()) {
     const variants = variantsOf(rule, file);
-    const object = [rule.object].flat().join("/");
-    for (const [name, given] of Object.entries(rule.fields)) {
-      if (given === undefined) continue;
+    const object = rule.object.join("/");
+    for (const [name, field] of fieldsOf(rule)) {
       const path = ["objects", index, "fields", name];
-      const field = ruleOfField(given);
       const wrong = mistakeIn(name, field, variants);
       if (wrong !== undefined) {
         mistakes.push({ path: [...path, wrong.key], message: wrong.message });

@@ -1,21 +1,20 @@
 /** Checks a mapping file beyond its structure, before the first record is mapped. */
 import { isDeepStrictEqual } from "node:util";
-import { isCountryCode } from "../service-spec/iso-codes.ts";
 import type { Variant } from "../service-spec/business-relation.ts";
 import { checkKeptFields } from "./check-kept-fields.ts";
 import { compileExpression } from "./compile-expression.ts";
 import { ExpressionError } from "./expression-errors.ts";
 import { REQUIRED_FIELDS, ruleOf, traitsOf } from "./fields.ts";
 import {
+  allObjectsOf,
+  fieldsOf,
   objectsOf,
-  ruleOfField,
+  tableOf,
   type FieldRule,
   type MappingFile,
   type ObjectRule,
 } from "./mapping-file.ts";
 import { nearest } from "./nearest.ts";
-import { isZone } from "./time-zone.ts";
-import { DATE_FORMAT } from "./normalise/date.ts";
 import { normalise } from "./normalise/normalise.ts";
 import type { Mistake, Path } from "./mistake.ts";
 import { variantsOf } from "./variants-of.ts";
@@ -28,7 +27,7 @@ export function checkMappingFile(file: MappingFile): Mistake[] {
   const taken = new Set<string>();
   for (const [index, rule] of file.objects.entries()) {
     const path = ["objects", index];
-    for (const object of [rule.object].flat()) {
+    for (const object of rule.object) {
       const name = object.toLowerCase();
       if (taken.has(name)) {
         mistakes.push({
@@ -47,7 +46,7 @@ export function checkMappingFile(file: MappingFile): Mistake[] {
     mistakes.push(...checkObject(rule, path, file), ...checkLeaving(rule, path, file));
     mistakes.push(...checkRelations(rule, path, file));
   }
-  const objects = [...new Set(file.objects.flatMap(({ object }) => object))];
+  const objects = allObjectsOf(file);
   mistakes.push(
     ...checkKeptFields(file),
     ...checkWebhooks(file.webhooks ?? {}, objects),
@@ -110,12 +109,9 @@ function checkObject(rule: ObjectRule, path: Path, file: MappingFile): Mistake[]
     mistakes.push(...checkExpression(rule.when, [...path, "when"], { condition: true }));
   mistakes.push(...checkExpression(rule.crmCode, [...path, "crmCode"], { key: true }));
   if (rule.owner !== undefined) mistakes.push(...checkExpression(rule.owner, [...path, "owner"]));
-  const fields = Object.entries(rule.fields).flatMap(([name, field]) =>
-    field === undefined ? [] : [[name, ruleOfField(field)] as const],
-  );
-  const type = fields.find(([name]) => name === "type")?.[1];
+  const fields = fieldsOf(rule);
   const variants = variantsOf(rule, file);
-  if (type === undefined) {
+  if (rule.fields["type"] === undefined) {
     mistakes.push({
       path: [...path, "fields"],
       message:
@@ -184,34 +180,19 @@ function checkSources(name: string, field: FieldRule, path: Path): Mistake[] {
 
 /** How the value is converted. */
 function checkForm(name: string, field: FieldRule, path: Path): Mistake[] {
-  const mistakes: Mistake[] = [];
-  const mistake = (key: string, message: string) =>
-    mistakes.push({ path: [...path, key], message });
-  const { as, country, format, separator, zone } = field;
   const { form } = traitsOf(name);
-  if (as !== undefined && as !== form && as !== "text" && (form !== "text" || as === "list")) {
-    mistake("as", `this field takes ${form === "list" ? "a list" : `a ${form}`}: remove \`as\``);
-  }
-  if (separator !== undefined && form !== "list") {
-    mistake("separator", "only fields that are lists have a separator");
-  }
-  if (format !== undefined && (as ?? form) !== "date") {
-    mistake("format", "only dates have a format");
-  }
-  if (format !== undefined && !DATE_FORMAT.test(format)) {
-    mistake("format", "must consist of YYYY, MM and DD, for example DD/MM/YYYY");
-  }
-  if (zone !== undefined && (as ?? form) !== "date") {
-    mistake("zone", "only dates have a time zone");
-  } else if (zone !== undefined && !isZone(zone)) {
-    mistake("zone", "must be the name of a time zone, for example Europe/Luxembourg");
-  }
-  if (country !== undefined && form !== "phone") {
-    mistake("country", "only telephone numbers have a country");
-  } else if (country !== undefined && !isCountryCode(country)) {
-    mistake("country", "must be a country code such as LU");
-  }
-  return mistakes;
+  const { as = form } = field;
+  const takesAs = as === form || as === "text" || (form === "text" && as !== "list");
+  const rows = [
+    ["as", takesAs, `this field takes a ${form}: remove \`as\``],
+    ["separator", form === "list", "only fields that are lists have a separator"],
+    ["format", as === "date", "only dates have a format"],
+    ["zone", as === "date", "only dates have a time zone"],
+    ["country", form === "phone", "only telephone numbers have a country"],
+  ] as const;
+  return rows.flatMap(([key, fits, message]) =>
+    field[key] === undefined || fits ? [] : [{ path: [...path, key], message }],
+  );
 }
 
 /** Column names that JSONata reads as a subtraction, a division or a function call: `E-Mail`, `PLZ/Ort`, `Ort (privat)`. */
@@ -252,7 +233,7 @@ function checkConstants(
   if (field.default !== undefined) check(field.default, [...path, "default"]);
   const { table } = field;
   const isNamed = typeof table === "string";
-  const entries = isNamed ? file.tables?.[table] : table;
+  const entries = tableOf(field, file);
   if (isNamed && entries === undefined) {
     const near = nearest(table, Object.keys(file.tables ?? {}));
     mistakes.push({

@@ -2,6 +2,7 @@
  * Checks the structure of a mapping file. What is wrong is reported, and corrected in a copy, so that
  * the rest of the file is checked as well.
  */
+import { valueAt } from "../event/problem.ts";
 import { isObject } from "./is-object.ts";
 import { mappingFile, type MappingFile } from "./mapping-file.ts";
 import { meantKey, mistakesOf } from "./mapping-mistakes.ts";
@@ -45,14 +46,14 @@ export function checkStructure(value: unknown): CheckedStructure {
 function rename(root: unknown, path: Path, renamed: Map<string, string>): void {
   const parent = path.slice(0, -1);
   const key = String(path.at(-1));
-  const block = at(root, parent);
+  const block = valueAt(root, parent);
   if (!isObject(block)) return;
   const isKey = key === "crmCode" && parent.at(-1) === "fields";
   const target = isKey ? parent.slice(0, -1) : parent;
   const name = isKey ? key : meantKey(parent, key);
   const value = block[key];
   delete block[key];
-  const place = at(root, target);
+  const place = valueAt(root, target);
   if (name === undefined || !isObject(place) || Object.hasOwn(place, name)) return;
   place[name] = value;
   renamed.set(JSON.stringify([...target, name]), key);
@@ -72,26 +73,27 @@ function correct(root: unknown, path: Path): boolean {
   const key = path.at(-1);
   const [section] = path;
   const parent = path.slice(0, -1);
-  const block = at(root, parent);
+  const block = valueAt(root, parent);
   if (section === "tables") return path.length > 1 && replace(block, key, {});
   if (section === "webhooks" && path.length > 1) return correctWebhook(root, path);
-  if (section === "pull" && path.length > 1) return replace(at(root, ["pull"]), path[1], undefined);
+  if (section === "pull" && path.length > 1)
+    return replace(valueAt(root, ["pull"]), path[1], undefined);
   if (section !== "objects") return replace(root, section, STAND_INS[String(section)]);
   if (path.length < 3) return false;
   if (typeof key === "number") return correct(root, parent);
   if (path.length === 3) return replace(block, key, STAND_INS[String(key)]);
-  if (path[2] === "with") return replace(at(root, path.slice(0, 3)), path[3], undefined);
+  if (path[2] === "with") return replace(valueAt(root, path.slice(0, 3)), path[3], undefined);
   const isWholeField = path.length === 4 || key === "from" || key === "value";
   return isWholeField
-    ? replace(at(root, path.slice(0, 3)), path[3], "x")
+    ? replace(valueAt(root, path.slice(0, 3)), path[3], "x")
     : replace(block, key, undefined);
 }
 
 /** A webhook without the key that is wrong, or with something that passes in its place. */
 function correctWebhook(root: unknown, [section = "", name = "", key]: Path): boolean {
   return key === undefined
-    ? replace(at(root, [section]), name, undefined)
-    : replace(at(root, [section, name]), key, WEBHOOK_STAND_INS.get(String(key)));
+    ? replace(valueAt(root, [section]), name, undefined)
+    : replace(valueAt(root, [section, name]), key, WEBHOOK_STAND_INS.get(String(key)));
 }
 
 /** @param value undefined: the key is removed. */
@@ -101,12 +103,3 @@ function replace(block: unknown, key: string | number | undefined, value: unknow
   else block[key] = structuredClone(value);
   return true;
 }
-
-const at = (root: unknown, path: Path): unknown =>
-  path.reduce<unknown>(
-    (value, key) =>
-      typeof value === "object" && value !== null
-        ? (value as Record<string | number, unknown>)[key]
-        : undefined,
-    root,
-  );

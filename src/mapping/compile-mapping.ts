@@ -6,7 +6,7 @@ import { keepOf } from "./keeps-of-mapping.ts";
 import {
   objectsOf,
   relationsOfFile,
-  ruleOfField,
+  tableOf,
   type FieldRule,
   type MappingFile,
   type ObjectRule,
@@ -106,7 +106,7 @@ function compileRule(
   const rank = (name: string) => (name === "type" ? 0 : traitsOf(name).form === "phone" ? 2 : 1);
   const fields = FIELD_NAMES.flatMap((name) => {
     const field = rule.fields[name];
-    return field === undefined ? [] : [compileField(name, ruleOfField(field), file, compile)];
+    return field === undefined ? [] : [compileField(name, field, file, compile)];
   }).toSorted((a, b) => rank(a.name) - rank(b.name));
   return {
     objects: objectsOf(rule),
@@ -126,7 +126,7 @@ function compileField(
   compile: (text: string) => Expression,
 ): CompiledField {
   const traits = traitsOf(name);
-  const table = typeof field.table === "string" ? file.tables?.[field.table] : field.table;
+  const table = tableOf(field, file);
   const sources = [field.from, field.fallback].filter((text) => text !== undefined);
   return {
     name,

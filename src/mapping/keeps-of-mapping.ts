@@ -2,7 +2,7 @@
 import type { Variant } from "../service-spec/business-relation.ts";
 import type { Keep, Keeps } from "../sync/keeps.ts";
 import { FIELD_NAMES, REQUIRED_FIELDS, ruleOf } from "./fields.ts";
-import { ruleOfField, type FieldRule, type MappingFile } from "./mapping-file.ts";
+import { fieldsOf, type FieldRule, type MappingFile } from "./mapping-file.ts";
 import { MappingError } from "./mapping.ts";
 import { nearest } from "./nearest.ts";
 import { variantsOf } from "./variants-of.ts";
@@ -27,8 +27,8 @@ export function keepOf({ fill, owned }: FieldRule): Keep | undefined {
 export function keepsOfFile(file: MappingFile): Keeps {
   const kept = file.objects.flatMap((rule) => {
     const variants = variantsOf(rule, file);
-    return Object.entries(rule.fields).flatMap(([field, given]) => {
-      const keep = given === undefined ? undefined : keepOf(ruleOfField(given));
+    return fieldsOf(rule).flatMap(([field, given]) => {
+      const keep = keepOf(given);
       return keep === undefined ? [] : [{ field, keep, variants }];
     });
   });

@@ -17,6 +17,7 @@ import {
   type ThreadRequest,
 } from "./map-protocol.ts";
 import type { Watch } from "./map-fields.ts";
+import { allObjectsOf } from "./mapping-file.ts";
 import { mapRecord } from "./map-record.ts";
 import { MappingError, type MappingAbout, type MappingResult } from "./mapping.ts";
 import { describeLoadError } from "./module-error.ts";
@@ -63,7 +64,7 @@ async function load({ file, text: known }: MapWorkerData): Promise<Loaded> {
   const text = known ?? mappingText(file);
   const parsed = readMappingFile(text, file);
   const compiled = compileMapping(parsed);
-  const objects = [...new Set(parsed.objects.flatMap(({ object }) => object))];
+  const objects = allObjectsOf(parsed);
   return {
     run: ({ event, record, options }, lists, watch) =>
       mapRecord(compiled, event, record, { ...options, lists }, watch),

@@ -1,8 +1,11 @@
 /** The structure of a mapping file; editors get it as mappings/mapping.schema.json. */
 import { z } from "zod";
+import { isCountryCode } from "../service-spec/iso-codes.ts";
 import type { Relation } from "../sync/mapped.ts";
 import { FIELD_NAMES, FORMS } from "./fields.ts";
+import { DATE_FORMAT } from "./normalise/date.ts";
 import { pullRules } from "./pull/rule.ts";
+import { orExpression, zone } from "./schema-parts.ts";
 import { webhookRules } from "./webhooks/rule.ts";
 
 const expression = z
@@ -38,16 +41,17 @@ const fieldRule = z.strictObject({
     .describe("Separates the items of a list in one text; by default a semicolon."),
   format: z
     .string()
+    .regex(DATE_FORMAT, { error: "must consist of YYYY, MM and DD, for example DD/MM/YYYY" })
     .optional()
     .describe("The format of dates in the record, for example DD/MM/YYYY."),
-  zone: z
-    .string()
+  zone: zone
     .optional()
     .describe(
       "The time zone of the CRM by its name, as Europe/Luxembourg: a moment becomes the day that it is there.",
     ),
   country: z
     .string()
+    .refine(isCountryCode, { error: "must be a country code such as LU" })
     .optional()
     .describe(
       "ISO code of the country for telephone numbers without a prefix, if the record has no country.",
@@ -72,7 +76,7 @@ const fieldRule = z.strictObject({
     .describe("The value is sent only where the service has none; what the service has stays."),
 });
 
-const field = z.union([expression, fieldRule]).meta({ id: "field" });
+const field = orExpression(expression, fieldRule).meta({ id: "field" });
 
 const relation = z.strictObject({
   object: z.string().min(1).describe("The CRM's name of the related object."),
@@ -92,7 +96,13 @@ const relation = z.strictObject({
 
 const objectRule = z.strictObject({
   object: z
-    .union([z.string().min(1), z.array(z.string().min(1)).min(1)])
+    .union([
+      z
+        .string()
+        .min(1)
+        .transform((name) => [name]),
+      z.array(z.string().min(1)).min(1),
+    ])
     .describe("The CRM's name of the object: the first part of the event's subject."),
   when: expression
     .optional()
@@ -174,13 +184,18 @@ export type FieldRule = z.output<typeof fieldRule>;
 
 /** The objects that a rule applies to, in lower case. */
 export const objectsOf = ({ object }: ObjectRule): ReadonlySet<string> =>
-  new Set([object].flat().map((name) => name.toLowerCase()));
+  new Set(object.map((name) => name.toLowerCase()));
+
+/** The objects that the mapping has rules for, as the file writes them. */
+export const allObjectsOf = ({ objects }: MappingFile): string[] => [
+  ...new Set(objects.flatMap(({ object }) => object)),
+];
 
 /** Rules of one object may say the same. */
 export function relationsOfFile({ objects }: MappingFile): Relation[] {
   const all = objects.flatMap((rule) =>
     Object.entries(rule.with ?? {}).map(([name, { by, many = false, object, of }]) => ({
-      owners: [rule.object].flat(),
+      owners: rule.object,
       name,
       object,
       many,
@@ -192,6 +207,10 @@ export function relationsOfFile({ objects }: MappingFile): Relation[] {
   return [...new Map(all.map((relation) => [JSON.stringify(relation), relation])).values()];
 }
 
-/** A field's rule, written in full. */
-export const ruleOfField = (rule: string | FieldRule): FieldRule =>
-  typeof rule === "string" ? { from: rule } : rule;
+/** The fields of a rule that the file has. */
+export const fieldsOf = ({ fields }: ObjectRule): [name: string, field: FieldRule][] =>
+  Object.entries(fields).flatMap(([name, field]) => (field === undefined ? [] : [[name, field]]));
+
+/** The table of a field: it may be written there, or under `tables`. */
+export const tableOf = ({ table }: FieldRule, { tables = {} }: MappingFile) =>
+  typeof table === "string" ? tables[table] : table;

@@ -2,15 +2,14 @@
 import { parseExpression } from "./compile-expression.ts";
 import { ExpressionError } from "./expression-errors.ts";
 import { fieldsIn, type Node } from "./expression-tree.ts";
-import { ruleOfField, type MappingFile } from "./mapping-file.ts";
+import { fieldsOf, type MappingFile, type ObjectRule } from "./mapping-file.ts";
 import { verifyOf } from "./webhooks/verify-rule.ts";
 import type { WebhookRule } from "./webhooks/rule.ts";
 
 export function mappingWarnings(file: MappingFile): string[] {
   const negations = file.objects.flatMap(({ object, when }) =>
     (when === undefined ? [] : undecidedNegations(when)).map((field) => {
-      const place = `${[object].flat().join("/")}, when`;
-      return `${place}: $not(…) is neither true nor false if ${field} is missing, which counts as false, so such records are left out: write $not((…) = true)`;
+      return `${object.join("/")}, when: $not(…) is neither true nor false if ${field} is missing, which counts as false, so such records are left out: write $not((…) = true)`;
     }),
   );
   const webhooks = Object.entries(file.webhooks ?? {});
@@ -26,16 +25,16 @@ export function mappingWarnings(file: MappingFile): string[] {
 /** A list that is narrowed to some items, and an index after the field of the items: `mails[work].value[0]`. */
 const LATE_INDEX = /([\w$`.]+\[[^[\]]*[^[\]\d-][^[\]]*\])((?:\.(?:\w+|`[^`]+`))+)(\[-?\d+\])/g;
 
-function lateIndexes({ object, when, crmCode, fields }: MappingFile["objects"][number]): string[] {
-  const inFields = Object.entries(fields).flatMap(([name, field = ""]) => {
-    const { fallback, from } = ruleOfField(field);
-    return [from, fallback].map((text) => [`fields.${name}`, text] as const);
-  });
+function lateIndexes(rule: ObjectRule): string[] {
+  const { object, when, crmCode } = rule;
+  const inFields = fieldsOf(rule).flatMap(([name, { fallback, from }]) =>
+    [from, fallback].map((text) => [`fields.${name}`, text] as const),
+  );
   return [["when", when] as const, ["crmCode", crmCode] as const, ...inFields].flatMap(
     ([place, text = ""]) =>
       [...text.matchAll(LATE_INDEX)].map(
         ([found, list = "", field = "", index = ""]) =>
-          `${[object].flat().join("/")}, ${place}: ${found} takes one value of each item, not of one item: write ${list}${index}${field}`,
+          `${object.join("/")}, ${place}: ${found} takes one value of each item, not of one item: write ${list}${index}${field}`,
       ),
   );
 }
@@ -45,11 +44,9 @@ const CATCH_ALL = /^(?:\*|_|any|default|else|otherwise)$/i;
 const CATCH_ALL_IF_NULL = /^(?:unknown|others?)$/i;
 
 function catchAllWords({ objects, tables = {} }: MappingFile): string[] {
-  const fields = objects.flatMap((rule) => Object.values(rule.fields));
-  const inFields = fields.flatMap((field = "") => {
-    const { table } = ruleOfField(field);
-    return typeof table === "object" ? [table] : [];
-  });
+  const inFields = objects
+    .flatMap(fieldsOf)
+    .flatMap(([, { table }]) => (typeof table === "object" ? [table] : []));
   const words = [...Object.values(tables), ...inFields].flatMap((table) =>
     Object.entries(table).filter(
       ([word, value]) => CATCH_ALL.test(word) || (value === null && CATCH_ALL_IF_NULL.test(word)),
@@ -68,8 +65,7 @@ export const MODULE_WARNING =
 /** A copy of a signed body, sent with another query or header, would be another change. */
 function unsignedOperation([name, { verify, operation }]: [string, WebhookRule]): string[] {
   const isSigned = verifyOf(name, verify).by === "hmac";
-  const text = typeof operation === "object" ? operation.from : operation;
-  const [unsigned] = /\$(?:query|headers)\b/.exec(text ?? "") ?? [];
+  const [unsigned] = /\$(?:query|headers)\b/.exec(operation?.from ?? "") ?? [];
   if (!isSigned || unsigned === undefined) return [];
   return [
     `webhooks.${name}, operation: ${unsigned} is not signed, so a copy of a signed request can be made a deletion: find the operation in the body; or make a webhook for each operation, with a secret of its own`,

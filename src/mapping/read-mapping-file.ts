@@ -3,6 +3,7 @@ import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import type { Document, LineCounter } from "yaml";
 import { isJson, jsonFaultAt } from "../event/exact-json.ts";
+import { pathText, valueAt } from "../event/problem.ts";
 import { checkMappingFile } from "./check-mapping-file.ts";
 import { checkStructure } from "./check-structure.ts";
 import type { MappingFile } from "./mapping-file.ts";
@@ -91,22 +92,17 @@ const beginsWith = (path: Path, start: Path): boolean =>
 /** The place for a message: `contact, fields.email: ` for a field of the rule of contacts. */
 function where(path: Path, root: unknown): string {
   if (path.length === 0) return "";
-  const [first, index, ...rest] = path;
+  const block = path.slice(0, -1);
+  // What may be a block may be its expression alone; then the file has no key `from`.
+  const isShort = path.at(-1) === "from" && typeof valueAt(root, block) === "string";
+  const [first, index, ...rest] = isShort ? block : path;
   if (first !== "objects" || typeof index !== "number") return `${pathText(path)}: `;
-  const rule = (root as { objects?: { object?: unknown }[] } | null)?.objects?.[index];
-  const named = [rule?.object].flat().filter((name) => typeof name === "string");
+  const named = [valueAt(root, ["objects", index, "object"])]
+    .flat()
+    .filter((name) => typeof name === "string");
   const object = named.length > 0 ? named.join("/") : `objects[${index}]`;
-  // A field may be an expression alone; then the file has no key `from`.
-  const shown = rest.at(-1) === "from" ? rest.slice(0, -1) : rest;
-  return shown.length === 0 ? `${object}: ` : `${object}, ${pathText(shown)}: `;
+  return rest.length === 0 ? `${object}: ` : `${object}, ${pathText(rest)}: `;
 }
-
-const pathText = (path: Path): string =>
-  path.reduce<string>(
-    (text, key) =>
-      typeof key === "number" ? `${text}[${key}]` : text === "" ? key : `${text}.${key}`,
-    "",
-  );
 
 /** The line on which a path of the file begins. */
 export function lineOf(document: Document, lines: LineCounter, of: Path): number {

@@ -12,7 +12,7 @@ export function whensIn(file: MappingFile, text: string): WhenRule[] {
   return file.objects.flatMap((rule, index) => {
     if (rule.when === undefined) return [];
     const line = lineOf(document, lines, ["objects", index, "when"]);
-    const place = `${[rule.object].flat().join("/")}.when, line ${line}`;
+    const place = `${rule.object.join("/")}.when, line ${line}`;
     return [{ objects: [...objectsOf(rule)], place, text: rule.when }];
   });
 }

@@ -1,6 +1,6 @@
 import { variantOf, type Variant } from "../service-spec/business-relation.ts";
 import { COMPANY_TYPES, PERSON_TYPE } from "../service-spec/value-lists.ts";
-import { ruleOfField, type MappingFile, type ObjectRule } from "./mapping-file.ts";
+import { tableOf, type MappingFile, type ObjectRule } from "./mapping-file.ts";
 import { nearest } from "./nearest.ts";
 
 const TYPES = [PERSON_TYPE, ...COMPANY_TYPES];
@@ -8,10 +8,9 @@ const TYPES = [PERSON_TYPE, ...COMPANY_TYPES];
 /** The variants that records of a rule may become, as far as the file shows. */
 export function variantsOf(rule: ObjectRule, file: MappingFile): readonly Variant[] {
   const both: readonly Variant[] = ["Person", "Company"];
-  const field = rule.fields["type"];
-  if (field === undefined) return both;
-  const type = ruleOfField(field);
-  const table = typeof type.table === "string" ? file.tables?.[type.table] : type.table;
+  const type = rule.fields["type"];
+  if (type === undefined) return both;
+  const table = tableOf(type, file);
   if (type.from !== undefined && table === undefined) return both;
   const values = [type.value, type.default, ...Object.values(table ?? {})].filter(
     (value) => value !== undefined && value !== null,

@@ -1,9 +1,8 @@
 /** The section `pull` of a mapping file: REST lists that are asked for what has changed. */
 import { z } from "zod";
-import { NAMES } from "../webhooks/verify-rule.ts";
+import { path } from "../schema-parts.ts";
 
 const text = z.string().min(1);
-const path = z.string().regex(NAMES, { error: "must be a path of names, such as data.items" });
 
 const paging = z.strictObject({
   next: path.optional().describe("Where an answer has the address of the next page."),

@@ -1,7 +1,7 @@
 /** Compiles the webhooks of a mapping file: their expressions and tables, with every default. */
 import { checkedExpression } from "../compile-expression.ts";
 import { finderOf, type Finder } from "../fold.ts";
-import type { MappingFile } from "../mapping-file.ts";
+import { allObjectsOf, type MappingFile } from "../mapping-file.ts";
 import { withFormat } from "./debezium.ts";
 import type { Operation, WebhookRule } from "./rule.ts";
 import { verifyOf } from "./verify-rule.ts";
@@ -39,7 +39,7 @@ export interface CompiledWebhook {
 }
 
 export function compileWebhooks(file: MappingFile): ReadonlyMap<string, CompiledWebhook> {
-  const objects = [...new Set(file.objects.flatMap(({ object }) => object))];
+  const objects = allObjectsOf(file);
   return new Map(
     Object.entries(file.webhooks ?? {}).map(([name, rule]) => [
       name,
@@ -52,27 +52,24 @@ export function compileWebhooks(file: MappingFile): ReadonlyMap<string, Compiled
 function compileWebhook(name: string, rule: WebhookRule, onlyObject: string): CompiledWebhook {
   const compile = (text: string | undefined, options = {}) =>
     text === undefined ? undefined : compileWebhookExpression(text, options);
-  const object = typeof rule.object === "object" ? rule.object : { from: rule.object };
-  const time = typeof rule.time === "object" ? rule.time : { from: rule.time, zone: undefined };
   const events = rule.events?.split(".") ?? [];
   const { fetch, format, whole = false } = rule;
   const verify = verifyOf(name, rule.verify);
   return {
     about: { name, verify, events, fetch, whole, format },
     operation: compileOperation(rule.operation),
-    object: compile(object.from) ?? object.value ?? onlyObject,
+    object: compile(rule.object?.from) ?? rule.object?.value ?? onlyObject,
     recordId: compileWebhookExpression(rule.recordId ?? "id", { key: true }),
-    time: compile(time.from),
-    zone: time.zone,
+    time: compile(rule.time?.from),
+    zone: rule.time?.zone,
     eventId: compile(rule.eventId, { key: true }),
     record: compile(rule.record),
   };
 }
 
-function compileOperation(given: WebhookRule["operation"]): CompiledWebhook["operation"] {
-  if (given === undefined)
-    return { from: undefined, table: finderOf<Operation>([]), otherwise: "updated" };
-  const rule = typeof given === "string" ? { from: given } : given;
+function compileOperation(
+  rule: WebhookRule["operation"] = { value: "updated" },
+): CompiledWebhook["operation"] {
   return {
     from: rule.from === undefined ? undefined : compileWebhookExpression(rule.from),
     table: finderOf<Operation | null>(Object.entries(rule.table ?? {})),

@@ -49,12 +49,14 @@ export function withFormat(rule: WebhookRule, objects: readonly string[]): Webho
       from: "$body.op",
       table: { c: "created", r: "updated", u: "updated", d: "deleted" },
     },
-    object:
-      others.length > 0
-        ? "$body.table"
-        : `$exists($body.table) ? $body.table : ${JSON.stringify(only)}`,
+    object: {
+      from:
+        others.length > 0
+          ? "$body.table"
+          : `$exists($body.table) ? $body.table : ${JSON.stringify(only)}`,
+    },
     recordId: "$exists(id) ? id : ID",
-    time: "$body.time",
+    time: { from: "$body.time" },
     eventId: "$body.eventId",
     ...rule,
   };

@@ -3,7 +3,8 @@
  * /webhooks/json/<name>, who may post them, and what they say.
  */
 import { z } from "zod";
-import { NAMES, VERIFY_KEYS, verifyRule } from "./verify-rule.ts";
+import { orExpression, path, zone } from "../schema-parts.ts";
+import { VERIFY_KEYS, verifyRule } from "./verify-rule.ts";
 
 /** What can have happened to a record; the last part of an event's `type`. */
 export const OPERATIONS = ["created", "updated", "deleted", "restored"] as const;
@@ -28,8 +29,6 @@ const expression = z
     "A JSONata expression on the event; $body is the body around it (without the list of events), $query the address's parameters, $headers the request's headers (names in lower case).",
   );
 
-const constant = z.string().min(1);
-
 const operationRule = z.strictObject({
   from: expression.optional().describe("The expression that gives the tool's word."),
   value: z.enum(OPERATIONS).optional().describe("A constant, instead of an expression."),
@@ -47,15 +46,19 @@ const operationRule = z.strictObject({
 
 const timeRule = z.strictObject({
   from: expression.describe("The expression that gives the time of the change."),
-  zone: z
-    .string()
+  zone: zone
     .optional()
     .describe("The time zone of times without an offset, by its name, as Europe/Luxembourg."),
 });
 
 const objectRule = z.strictObject({
   from: expression.optional().describe("The expression that gives the object."),
-  value: constant.optional().describe("A constant, instead of an expression."),
+  value: z
+    .string()
+    .min(1)
+    .regex(/^[^/]*$/, { error: "must not contain a slash" })
+    .optional()
+    .describe("A constant, instead of an expression."),
 });
 
 export const webhookRule = z.strictObject({
@@ -66,21 +69,17 @@ export const webhookRule = z.strictObject({
     .describe(
       "debezium: the bodies are change events of Debezium. Expressions then see the row, and $body.source where it comes from; `verify` alone is enough.",
     ),
-  events: z
-    .string()
-    .regex(NAMES, { error: "must be a path of names, such as data.items" })
+  events: path
     .optional()
     .describe(
       "Where the body lists its events: a path of names such as data.items. By default the body is the event, or a list of events. An event that is a text or a number stands for { id: it }.",
     ),
-  operation: z
-    .union([expression, operationRule])
+  operation: orExpression(expression, operationRule)
     .optional()
     .describe(
       "What happened: an expression for the tool's word, or a block. Usual words (create, edited, contact.deleted) are understood. By default every event is an update.",
     ),
-  object: z
-    .union([expression, objectRule])
+  object: orExpression(expression, objectRule)
     .optional()
     .describe(
       "The CRM's object: an expression, or { value: … }. By default the only object under `objects`.",
@@ -88,8 +87,7 @@ export const webhookRule = z.strictObject({
   recordId: expression
     .optional()
     .describe("The expression that gives the record's id; by default id."),
-  time: z
-    .union([expression, timeRule])
+  time: orExpression(expression, timeRule)
     .optional()
     .describe(
       "The expression that gives the time of the change: ISO 8601 (UTC if it has no offset, unless { from: …, zone: … } names a zone), or seconds or milliseconds since 1970. By default events count as of their arrival.",

@@ -1,5 +1,6 @@
 /** The key `verify` of a webhook: how it is checked who posts. */
 import { z } from "zod";
+import { path } from "../schema-parts.ts";
 
 const secret = z
   .string()
@@ -49,9 +50,6 @@ const hmac = z.strictObject({
     .describe("How the tool writes the secret; by default its text is the key."),
 });
 
-/** A path in a body. */
-export const NAMES = /^[^.\s[\]]+(?:\.[^.\s[\]]+)*$/;
-
 const verifyBlock = z.discriminatedUnion("by", [
   z.strictObject({
     by: z.literal("bearer").describe("Authorization: Bearer <the secret>."),
@@ -81,10 +79,9 @@ const verifyBlock = z.discriminatedUnion("by", [
     by: z
       .literal("body")
       .describe("The secret in the body, for tools that can put it nowhere else."),
-    field: z
-      .string()
-      .regex(NAMES, { error: "must be a path of names, such as auth.token" })
-      .describe("Where the body, an object, holds the secret: a path of names such as token."),
+    field: path.describe(
+      "Where the body, an object, holds the secret: a path of names such as token.",
+    ),
     secret,
   }),
   hmac,

@@ -18,13 +18,13 @@ const blocks = (text: string, language: string): string[] =>
 
 test("the page shows every webhook of the fixtures' mapping file, and no other", () => {
   const file = readFileSync(join(FIXTURES, "mapping.yaml"), "utf8");
-  const { webhooks } = readMappingFile(file, "mapping.yaml");
-  const shown = blocks(page("webhooks.md"), "yaml").map(
-    (block) => (parse(block) as { webhooks: Record<string, unknown> }).webhooks,
-  );
+  expect(() => readMappingFile(file, "mapping.yaml")).not.toThrow();
+  const webhooksIn = (text: string) =>
+    (parse(text) as { webhooks: Record<string, unknown> }).webhooks;
+  const shown = blocks(page("webhooks.md"), "yaml").map(webhooksIn);
   expect(Object.assign({}, ...shown)).toEqual({
     website: { verify: "bearer", operation: { value: "updated" } },
-    ...webhooks,
+    ...webhooksIn(file),
   });
 });
 
