@@ -3,6 +3,7 @@ import { z } from "zod";
 import { isCountryCode } from "../service-spec/iso-codes.ts";
 import type { Relation } from "../sync/mapped.ts";
 import { FIELD_NAMES, FORMS } from "./fields.ts";
+import type { Path } from "./mistake.ts";
 import { DATE_FORMAT } from "./normalise/date.ts";
 import { pullRules } from "./pull/rule.ts";
 import { orExpression, zone } from "./schema-parts.ts";
@@ -170,13 +171,18 @@ export const mappingFile = z.strictObject({
     ),
 });
 
-/** The keys that are allowed at the top, in a rule, in a field and in a relation. */
-export const KEYS = {
-  top: Object.keys(mappingFile.shape),
-  rule: Object.keys(objectRule.shape),
-  field: Object.keys(fieldRule.shape),
-  relation: Object.keys(relation.shape),
-} as const;
+/** The keys that are allowed at a place of the file. */
+export function keysAt(path: Path, schema: unknown = mappingFile): string[] {
+  const [key, ...rest] = path;
+  if (schema instanceof z.ZodOptional) return keysAt(path, schema.unwrap());
+  if (schema instanceof z.ZodUnion) {
+    return [...new Set(schema.options.flatMap((option) => keysAt(path, option)))];
+  }
+  if (schema instanceof z.ZodRecord) return keysAt(rest, schema.valueType);
+  if (schema instanceof z.ZodArray) return keysAt(rest, schema.element);
+  if (!(schema instanceof z.ZodObject)) return [];
+  return key === undefined ? Object.keys(schema.shape) : keysAt(rest, schema.shape[key]);
+}
 
 export type MappingFile = z.output<typeof mappingFile>;
 export type ObjectRule = z.output<typeof objectRule>;

@@ -2,12 +2,10 @@
 import type { YAMLError } from "yaml";
 import type { z } from "zod";
 import { fieldOfName } from "./common-names.ts";
-import { FIELD_NAMES } from "./fields.ts";
-import { KEYS } from "./mapping-file.ts";
+import { keysAt } from "./mapping-file.ts";
 import { nearest } from "./nearest.ts";
 import type { Mistake, Path } from "./mistake.ts";
-import { PULL_KEYS } from "./pull/rule.ts";
-import { allowedInWebhook, unknownWebhookKey } from "./webhooks/mistakes.ts";
+import { allowedInWebhook, MEANT_IN_WEBHOOK } from "./webhooks/mistakes.ts";
 
 const QUOTES =
   'put the whole expression in single quotes if it begins with a quote or a sign, contains ": " or " #", or stands within { } and contains a bracket or a comma';
@@ -120,33 +118,16 @@ function allowedAt(path: Path): string {
 }
 
 function unknownKey(parent: Path, key: string): string {
-  if (parent[0] === "webhooks") return unknownWebhookKey(parent, key);
-  if (parent.at(-1) === "fields") {
-    if (key === "crmCode") return "belongs beside `fields`, not in it";
-    const meant = meantKey(parent, key);
-    const message = "the service has no field of this name";
-    return meant === undefined ? message : `${message}; did you mean ${meant}?`;
-  }
-  const near = meantKey(parent, key);
-  return near === undefined
-    ? `is not a known key here; the keys are ${keysAt(parent).join(", ")}`
-    : `is not a known key here; did you mean ${near}?`;
+  const isField = parent.at(-1) === "fields";
+  if (isField && key === "crmCode") return "belongs beside `fields`, not in it";
+  const message = isField ? "the service has no field of this name" : "is not a known key here";
+  const isOfWebhook = parent[0] === "webhooks" && parent.length === 2;
+  const meant =
+    (isOfWebhook ? MEANT_IN_WEBHOOK.get(key.toLowerCase()) : undefined) ?? meantKey(parent, key);
+  if (meant !== undefined) return `${message}; did you mean ${meant}?`;
+  return isField ? message : `${message}; the keys are ${keysAt(parent).join(", ")}`;
 }
 
 /** The key that the author of an unknown one probably meant. */
-export function meantKey(parent: Path, key: string): string | undefined {
-  if (parent[0] === "webhooks") return undefined;
-  if (parent.at(-1) !== "fields") return nearest(key, keysAt(parent));
-  return fieldOfName(key) ?? nearest(key, FIELD_NAMES);
-}
-
-const keysAt = (parent: Path): readonly string[] =>
-  parent[0] === "pull"
-    ? (PULL_KEYS[String(parent[2] ?? "pull")] ?? [])
-    : parent.length === 0
-      ? KEYS.top
-      : parent[2] === "with"
-        ? KEYS.relation
-        : parent.includes("fields")
-          ? KEYS.field
-          : KEYS.rule;
+export const meantKey = (parent: Path, key: string): string | undefined =>
+  (parent.at(-1) === "fields" ? fieldOfName(key) : undefined) ?? nearest(key, keysAt(parent));

@@ -54,13 +54,6 @@ export const pullRules = z.record(
 
 export type PullRule = z.output<typeof pullRule>;
 
-/** The keys that are allowed in a source and in its blocks. */
-export const PULL_KEYS: Readonly<Record<string, readonly string[]>> = {
-  pull: Object.keys(pullRule.shape),
-  paging: Object.keys(paging.shape),
-  deleted: Object.keys(deleted.shape),
-};
-
 export interface PullSource extends PullRule {
   readonly name: string;
   readonly objects: Readonly<Record<string, string>>;

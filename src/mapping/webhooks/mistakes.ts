@@ -1,7 +1,5 @@
 /** Messages for mistakes in the structure of the section `webhooks`. */
-import { nearest } from "../nearest.ts";
 import type { Path } from "../mistake.ts";
-import { WEBHOOK_KEYS } from "./rule.ts";
 
 const WAYS = "bearer, basic, header, query, body, hmac, standard-webhooks or none";
 
@@ -27,8 +25,8 @@ export const WEBHOOK_STAND_INS: ReadonlyMap<string, unknown> = new Map<string, u
   ["object", { value: "?" }],
 ]);
 
-/** Names that authors use for keys of a webhook. */
-const MEANT = new Map(
+/** Names that authors use for keys of a webhook, in lower case, and what they mean. */
+export const MEANT_IN_WEBHOOK: ReadonlyMap<string, string> = new Map(
   Object.entries({
     id: "recordId (the record's id) or eventId (the event's own id)",
     subject: "object and recordId",
@@ -46,17 +44,3 @@ const MEANT = new Map(
     timestamp: "time",
   }),
 );
-
-/** @param parent a path below `webhooks`. */
-export function unknownWebhookKey(parent: Path, key: string): string {
-  const block = parent.at(-1);
-  const isBlock = parent.length > 2;
-  const keys =
-    isBlock && block !== undefined && block in WEBHOOK_KEYS
-      ? WEBHOOK_KEYS[block as keyof typeof WEBHOOK_KEYS]
-      : WEBHOOK_KEYS.webhook;
-  const meant = (isBlock ? undefined : MEANT.get(key.toLowerCase())) ?? nearest(key, keys);
-  return meant === undefined
-    ? `is not a known key here; the keys are ${keys.join(", ")}`
-    : `is not a known key here; did you mean ${meant}?`;
-}

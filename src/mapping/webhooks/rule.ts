@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { orExpression, path, zone } from "../schema-parts.ts";
-import { VERIFY_KEYS, verifyRule } from "./verify-rule.ts";
+import { verifyRule } from "./verify-rule.ts";
 
 /** What can have happened to a record; the last part of an event's `type`. */
 export const OPERATIONS = ["created", "updated", "deleted", "restored"] as const;
@@ -61,7 +61,7 @@ const objectRule = z.strictObject({
     .describe("A constant, instead of an expression."),
 });
 
-export const webhookRule = z.strictObject({
+const webhookRule = z.strictObject({
   verify: verifyRule,
   format: z
     .enum(["debezium"])
@@ -125,12 +125,3 @@ export const webhookRules = z.record(
 );
 
 export type WebhookRule = z.output<typeof webhookRule>;
-
-/** The keys that are allowed in a webhook and in its blocks. */
-export const WEBHOOK_KEYS = {
-  webhook: Object.keys(webhookRule.shape),
-  ...VERIFY_KEYS,
-  operation: Object.keys(operationRule.shape),
-  object: Object.keys(objectRule.shape),
-  time: Object.keys(timeRule.shape),
-} as const;

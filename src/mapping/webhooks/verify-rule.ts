@@ -104,12 +104,6 @@ export const verifyRule = z
     "How it is checked who posts: bearer, basic, standard-webhooks, none, or a block with `by` (also header, query, body, hmac).",
   );
 
-/** The keys that are allowed in a block of `verify`, and in its `timestamp`. */
-export const VERIFY_KEYS = {
-  verify: [...Object.keys(hmac.shape), "parameter", "field"],
-  timestamp: Object.keys(timestamp.shape),
-} as const;
-
 /** How a webhook's requests are verified, with every default applied. `secretName` is the variable that holds the secret. */
 export type Verify =
   | { readonly by: "none" }

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { PULL_KEYS } from "../../../src/mapping/pull/rule.ts";
+import { keysAt } from "../../../src/mapping/mapping-file.ts";
 import { examineMappingFile, readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
 
 const URL = "url: https://api.acme.example/contacts?since={since}";
@@ -83,8 +83,8 @@ test("a mistake in one source hides none of the others", () => {
 
 test("the guide explains every key, and its example is right", () => {
   const guide = readFileSync(join(import.meta.dirname, "../../../docs/mapping.md"), "utf8");
-  for (const key of PULL_KEYS["pull"] ?? []) expect(guide, key).toContain(`| \`${key}\` |`);
-  for (const key of PULL_KEYS["paging"] ?? []) expect(guide, key).toContain(`${key}: `);
+  for (const key of keysAt(["pull", "acme"])) expect(guide, key).toContain(`| \`${key}\` |`);
+  for (const key of keysAt(["pull", "acme", "paging"])) expect(guide, key).toContain(`${key}: `);
   const [, example = ""] = /```yaml\npull:\n {2}acme:\n([^]*?)```/.exec(guide) ?? [];
   const text = fileWith(example.replaceAll(/^ {4}/gm, "").trimEnd(), ["contact", "company"]);
   expect(readMappingFile(text, "m.yaml").pull?.["acme"]?.paging).toEqual({ next: "links.next" });
