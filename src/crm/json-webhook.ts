@@ -39,7 +39,7 @@ const SECRET_HEADERS = ["authorization", "proxy-authorization", "cookie"];
 
 export function jsonEndpoint(webhook: JsonWebhook): WebhookEndpoint {
   const { name, verify } = webhook;
-  const toleranceS = verify.by === "hmac" ? verify.timestamp?.toleranceS : undefined;
+  const toleranceS = verify.by === "hmac" ? verify.timestamp?.tolerance : undefined;
   return {
     name: `json/${name}`,
     secretName: verify.by === "none" ? undefined : verify.secretName,

@@ -77,9 +77,9 @@ function verifySignature(
   if (timestamp !== undefined) {
     [time = ""] = partsOf(headers[timestamp.header], timestamp.prefix);
     const at = Number(time) < MS_FROM ? Number(time) * 1000 : Number(time);
-    const isNear = Math.abs(receivedAt - at) <= timestamp.toleranceS * 1000;
+    const isNear = Math.abs(receivedAt - at) <= timestamp.tolerance * 1000;
     if (!/^\d{1,15}$/.test(time) || !isNear) {
-      return no(`the time in ${timestamp.header} is not within ${timestamp.toleranceS} s of now`);
+      return no(`the time in ${timestamp.header} is not within ${timestamp.tolerance} s of now`);
     }
   }
   if (body === undefined) return { ok: true, needsBody: true };

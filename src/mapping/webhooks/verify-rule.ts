@@ -15,25 +15,28 @@ const secret = z
 
 const header = z
   .string()
-  .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, { error: "must be the name of a header" });
+  .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, { error: "must be the name of a header" })
+  .toLowerCase();
+
+const TOLERANCE_S = 300;
 
 const timestamp = z.strictObject({
   header: header.describe("The header that holds the time: seconds or milliseconds since 1970."),
-  prefix: z.string().optional().describe("What stands before the time in the header, such as t="),
+  prefix: z.string().default("").describe("What stands before the time in the header, such as t="),
   tolerance: z
     .int()
     .min(1)
     .max(86_400)
-    .optional()
+    .default(TOLERANCE_S)
     .describe("How far the time may be from now, in seconds; by default 300."),
 });
 
 const hmac = z.strictObject({
   by: z.literal("hmac").describe("A signature of the body as it was sent."),
   header: header.describe("The header that holds the signature."),
-  algorithm: z.enum(["sha256", "sha1", "sha512"]).optional().describe("By default sha256."),
-  encoding: z.enum(["hex", "base64"]).optional().describe("By default hex."),
-  prefix: z.string().optional().describe("What stands before the signature, such as sha256="),
+  algorithm: z.enum(["sha256", "sha1", "sha512"]).default("sha256").describe("By default sha256."),
+  encoding: z.enum(["hex", "base64"]).default("hex").describe("By default hex."),
+  prefix: z.string().default("").describe("What stands before the signature, such as sha256="),
   signed: z
     .string()
     .optional()
@@ -46,7 +49,7 @@ const hmac = z.strictObject({
   secret,
   secretAs: z
     .enum(["text", "hex", "base64"])
-    .optional()
+    .default("text")
     .describe("How the tool writes the secret; by default its text is the key."),
 });
 
@@ -71,7 +74,7 @@ const verifyBlock = z.discriminatedUnion("by", [
     parameter: z
       .string()
       .min(1)
-      .optional()
+      .default("key")
       .describe("The parameter that holds the secret; by default key."),
     secret,
   }),
@@ -79,9 +82,9 @@ const verifyBlock = z.discriminatedUnion("by", [
     by: z
       .literal("body")
       .describe("The secret in the body, for tools that can put it nowhere else."),
-    field: path.describe(
-      "Where the body, an object, holds the secret: a path of names such as token.",
-    ),
+    field: path
+      .transform((names): readonly string[] => names.split("."))
+      .describe("Where the body, an object, holds the secret: a path of names such as token."),
     secret,
   }),
   hmac,
@@ -98,82 +101,40 @@ const verifyBlock = z.discriminatedUnion("by", [
   }),
 ]);
 
+export type VerifyRule = z.output<typeof verifyBlock>;
+
 export const verifyRule = z
-  .union([z.enum(["bearer", "basic", "standard-webhooks", "none"]), verifyBlock])
+  .union([
+    z
+      .enum(["bearer", "basic", "standard-webhooks", "none"])
+      .transform((by): VerifyRule => ({ by })),
+    verifyBlock,
+  ])
   .describe(
     "How it is checked who posts: bearer, basic, standard-webhooks, none, or a block with `by` (also header, query, body, hmac).",
   );
 
-/** How a webhook's requests are verified, with every default applied. `secretName` is the variable that holds the secret. */
-export type Verify =
-  | { readonly by: "none" }
-  | { readonly by: "bearer" | "basic"; readonly secretName: string }
-  | { readonly by: "header"; readonly secretName: string; readonly header: string }
-  | { readonly by: "query"; readonly secretName: string; readonly parameter: string }
-  | { readonly by: "body"; readonly secretName: string; readonly field: readonly string[] }
-  | {
-      readonly by: "hmac";
-      readonly secretName: string;
-      /** How the tool writes the secret. */
-      readonly secretAs: "text" | "hex" | "base64";
-      /** In lower case, as all names of headers here. */
-      readonly header: string;
-      readonly algorithm: "sha256" | "sha1" | "sha512";
-      readonly encoding: "hex" | "base64";
-      readonly prefix: string;
-      /** What is signed; contains {body} once, and perhaps {timestamp} and {the name of a header}. */
-      readonly signed: string;
-      readonly timestamp:
-        | { readonly header: string; readonly prefix: string; readonly toleranceS: number }
-        | undefined;
-    };
+const STANDARD_WEBHOOKS = {
+  by: "hmac",
+  secretAs: "base64",
+  header: "webhook-signature",
+  algorithm: "sha256",
+  encoding: "base64",
+  prefix: "v1,",
+  signed: "{webhook-id}.{timestamp}.{body}",
+  timestamp: { header: "webhook-timestamp", prefix: "", tolerance: TOLERANCE_S },
+} as const satisfies VerifyRule;
 
-const TOLERANCE_S = 300;
+/** How a webhook's requests are verified. `secretName` is the variable that holds the secret. */
+export type Verify = Readonly<ReturnType<typeof verifyOf>>;
 
-export function verifyOf(name: string, given: z.output<typeof verifyRule>): Verify {
-  const rule = typeof given === "string" ? ({ by: given } as const) : given;
-  if (rule.by === "none") return { by: "none" };
+export function verifyOf(name: string, rule: VerifyRule) {
+  if (rule.by === "none") return rule;
+  const block =
+    rule.by === "standard-webhooks" ? { ...STANDARD_WEBHOOKS, secret: rule.secret } : rule;
   const byDefault = `${name.toUpperCase().replaceAll("-", "_")}_WEBHOOK_SECRET`;
-  const secretName = ("secret" in rule ? rule.secret : undefined) ?? byDefault;
-  switch (rule.by) {
-    case "bearer":
-    case "basic":
-      return { by: rule.by, secretName };
-    case "header":
-      return { by: "header", secretName, header: rule.header.toLowerCase() };
-    case "query":
-      return { by: "query", secretName, parameter: rule.parameter ?? "key" };
-    case "body":
-      return { by: "body", secretName, field: rule.field.split(".") };
-    case "standard-webhooks":
-      return {
-        by: "hmac",
-        secretName,
-        secretAs: "base64",
-        header: "webhook-signature",
-        algorithm: "sha256",
-        encoding: "base64",
-        prefix: "v1,",
-        signed: "{webhook-id}.{timestamp}.{body}",
-        timestamp: { header: "webhook-timestamp", prefix: "", toleranceS: TOLERANCE_S },
-      };
-    case "hmac": {
-      const { header, algorithm, encoding, prefix, signed, timestamp: time } = rule;
-      return {
-        by: "hmac",
-        secretName,
-        secretAs: rule.secretAs ?? "text",
-        header: header.toLowerCase(),
-        algorithm: algorithm ?? "sha256",
-        encoding: encoding ?? "hex",
-        prefix: prefix ?? "",
-        signed: signed ?? (time === undefined ? "{body}" : "{timestamp}.{body}"),
-        timestamp: time && {
-          header: time.header.toLowerCase(),
-          prefix: time.prefix ?? "",
-          toleranceS: time.tolerance ?? TOLERANCE_S,
-        },
-      };
-    }
-  }
+  const { secret: secretName = byDefault, ...how } = block;
+  if (how.by !== "hmac") return { ...how, secretName };
+  const { signed = how.timestamp === undefined ? "{body}" : "{timestamp}.{body}" } = how;
+  return { ...how, secretName, signed };
 }

@@ -42,14 +42,14 @@ const hmac = {
 const timed = {
   ...hmac,
   signed: "{timestamp}.{body}",
-  timestamp: { header: "x-timestamp", prefix: "", toleranceS: 300 },
+  timestamp: { header: "x-timestamp", prefix: "", tolerance: 300 },
 } as const satisfies Verify;
 
 /** As payment services do: time and signatures in one header. */
 const together = {
   ...timed,
   prefix: "v1=",
-  timestamp: { header: "x-signature", prefix: "t=", toleranceS: 300 },
+  timestamp: { header: "x-signature", prefix: "t=", tolerance: 300 },
 } as const satisfies Verify;
 
 const bearer = { by: "bearer", secretName: "S" } as const;
