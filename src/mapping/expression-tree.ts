@@ -30,57 +30,51 @@ export interface Survey {
 }
 
 export function survey(ast: Node): Survey {
-  const names = new Set<string>();
-  const variables = new Set<string>();
-  const bound = new Set<string>();
-  const operators = new Set<string>();
-  const ofEvent = new Set<string>();
-  let readsField = false;
-  let comparesNull = false;
-  let addsText = false;
-  let chooses = false;
-  const visit = (node: unknown): void => {
-    if (typeof node !== "object" || node === null) return;
-    if (Array.isArray(node)) return node.forEach(visit);
-    const { type, value, lhs } = node as Node;
-    readsField ||= type === "name" || type === "wildcard" || type === "descendant";
-    chooses ||= type === "condition";
-    if (type === "name" && typeof value === "string") names.add(value);
-    if (type === "string" && typeof value === "string") names.add(value); // may be the name in $lookup(record, "name")
-    if (type === "binary" && typeof value === "string") {
-      operators.add(value);
-      const sides = [lhs, (node as Node).rhs];
-      addsText ||= value === "+" && sides.some((side) => side?.type === "string");
-      comparesNull ||= /^!?=$/.test(value) && sides.some(isNull);
-    }
-    if (type === "path") {
-      const [first, second] = stepsOf(node as Node);
-      const isEvent = first?.type === "variable" && first.value === "event";
-      if (isEvent && second?.type === "name") ofEvent.add(String(second.value));
-    }
-    if (type === "variable" && typeof value === "string") variables.add(value);
-    if (type === "bind" && typeof lhs?.value === "string") bound.add(lhs.value);
-    if (type === "lambda") {
-      for (const argument of (node as Node).arguments ?? []) bound.add(String(argument.value));
-    }
-    for (const [key, child] of Object.entries(node as Node)) {
-      // `@$x` and `#$i` also bind a name; it is a property of the step.
-      if ((key === "focus" || key === "index") && typeof child === "string") bound.add(child);
-      visit(child);
-    }
-  };
-  visit(ast);
+  const nodes = nodesIn(ast);
+  const ofType = (...types: string[]) => nodes.filter(({ type = "" }) => types.includes(type));
+  const textsOf = (...types: string[]) =>
+    new Set(ofType(...types).flatMap(({ value }) => (typeof value === "string" ? [value] : [])));
+  const binary = ofType("binary").map(({ value, lhs, rhs }) => ({ value, sides: [lhs, rhs] }));
   return {
-    names,
-    variables,
-    bound,
-    operators,
-    ofEvent,
-    readsField,
-    comparesNull,
-    addsText,
-    chooses,
+    // A text may be the name in $lookup(record, "name").
+    names: textsOf("name", "string"),
+    variables: textsOf("variable"),
+    bound: new Set(nodes.flatMap(boundBy)),
+    operators: textsOf("binary"),
+    ofEvent: new Set(
+      ofType("path").flatMap((path) => {
+        const [first, second] = stepsOf(path);
+        const isEvent = first?.type === "variable" && first.value === "event";
+        return isEvent && second?.type === "name" ? [String(second.value)] : [];
+      }),
+    ),
+    readsField: ofType("name", "wildcard", "descendant").length > 0,
+    comparesNull: binary.some(
+      ({ value, sides }) => /^!?=$/.test(String(value)) && sides.some(isNull),
+    ),
+    addsText: binary.some(
+      ({ value, sides }) => value === "+" && sides.some((side) => side?.type === "string"),
+    ),
+    chooses: ofType("condition").length > 0,
   };
+}
+
+/** The nodes of a tree, each before its parts. */
+export function nodesIn(tree: unknown): Node[] {
+  if (typeof tree !== "object" || tree === null) return [];
+  const parts = Object.values(tree).flatMap(nodesIn);
+  return Array.isArray(tree) ? parts : [tree as Node, ...parts];
+}
+
+/** Names that a node defines; `@$x` and `#$i` are properties of their step. */
+function boundBy({ type, lhs, arguments: given = [], focus, index }: Node): string[] {
+  const names = [
+    focus,
+    index,
+    type === "bind" && lhs?.value,
+    ...(type === "lambda" ? given.map(({ value }) => value) : []),
+  ];
+  return names.filter((name) => typeof name === "string");
 }
 
 const isNull = (node: Node | undefined): boolean => node?.type === "value" && node.value === null;

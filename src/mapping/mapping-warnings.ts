@@ -1,7 +1,7 @@
 /** What is probably not meant in a mapping file, although it is valid. */
 import { parseExpression } from "./compile-expression.ts";
 import { ExpressionError } from "./expression-errors.ts";
-import { fieldsIn, type Node } from "./expression-tree.ts";
+import { fieldsIn, nodesIn, type Node } from "./expression-tree.ts";
 import { fieldsOf, type MappingFile, type ObjectRule } from "./mapping-file.ts";
 import { verifyOf } from "./webhooks/verify-rule.ts";
 import type { WebhookRule } from "./webhooks/rule.ts";
@@ -82,24 +82,18 @@ const missingOperation = ([name, rule]: [string, WebhookRule]): string[] =>
 
 /** The fields whose absence makes a negation, and so the whole condition, count as false. */
 function undecidedNegations(condition: string): string[] {
-  const found: string[] = [];
-  const visit = (node: unknown): void => {
-    if (typeof node !== "object" || node === null) return;
-    if (Array.isArray(node)) return node.forEach(visit);
-    const { type, procedure, arguments: given } = node as Node;
-    const [negated] = given ?? [];
-    if (type === "function" && procedure?.value === "not" && mayBeMissing(negated)) {
-      found.push(fieldsIn(negated)[0] ?? "a field");
-    }
-    Object.values(node).forEach(visit);
-  };
   try {
-    visit(parseExpression(condition));
+    return nodesIn(parseExpression(condition)).flatMap(
+      ({ type, procedure, arguments: [negated] = [] }) =>
+        type === "function" && procedure?.value === "not" && mayBeMissing(negated)
+          ? [fieldsIn(negated)[0] ?? "a field"]
+          : [],
+    );
   } catch (error) {
     // An expression that does not compile is a mistake, and reported as such.
     if (!(error instanceof ExpressionError)) throw error;
+    return [];
   }
-  return found;
 }
 
 /** Functions without a result where their first argument is missing. */
