@@ -15,7 +15,7 @@ export const isZeroDate = (text: string): boolean => ZERO.test(text);
 
 const DAY_MS = 86_400_000;
 
-const ISO = /^(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?$/;
+const ISO = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ].*)?$/;
 const COMPACT = /^(\d{4})(\d{2})(\d{2})$/;
 const DOTTED =
   /^(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4}|\d{2})(?:,? \d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?$/;
@@ -33,18 +33,16 @@ export function toDate(
   if (format !== undefined) return byFormat(text, format);
   // The first day of 1970, or a number that was never set.
   if (Number(text) === 0) return undefined;
-  const moment = zone === undefined ? undefined : momentOf(text);
-  if (moment !== undefined) return dayIn(zone ?? "UTC", moment);
+  const moment = momentOf(text);
+  if (moment !== undefined && zone !== undefined) return dayIn(zone, moment);
   const written = ISO.exec(text) ?? COMPACT.exec(text);
   if (written !== null) return date(written[1], written[2], written[3]);
   const dotted = DOTTED.exec(text);
   if (dotted !== null) return date(dotted[3], dotted[2], dotted[1]);
-  const wcf = WCF.exec(text);
-  if (wcf !== null) {
-    const offset = (Number(wcf[3] ?? 0) * 60 + Number(wcf[4] ?? 0)) * 60_000;
-    return ofInstant(Number(wcf[1]) + (wcf[2] === "-" ? -offset : offset));
-  }
-  return /^-?\d{1,15}$/.test(text) ? ofMilliseconds(Number(text)) : undefined;
+  if (moment === undefined) return undefined;
+  const [, , sign, hours = 0, minutes = 0] = WCF.exec(text) ?? [];
+  const offset = (Number(hours) * 60 + Number(minutes)) * 60_000;
+  return ofInstant(moment + (sign === "-" ? -offset : offset));
 }
 
 const MOMENT = /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}.*(?:Z|[+-]\d{2}:?\d{2})$/i;
@@ -54,6 +52,7 @@ function momentOf(text: string): number | undefined {
   if (MOMENT.test(text)) return Date.parse(text.replace(" ", "T"));
   const wcf = WCF.exec(text);
   if (wcf !== null) return Number(wcf[1]);
+  // A short number may be a year or seconds, so it must be a whole number of days.
   const ms = /^-?\d{1,15}$/.test(text) && COMPACT.exec(text) === null ? Number(text) : Number.NaN;
   return ms % DAY_MS === 0 || Math.abs(ms) >= 1e10 ? ms : undefined;
 }
@@ -77,19 +76,10 @@ export function needsZone(value: string | number, { format, zone }: DateForm): b
   return moment !== undefined && moment % (DAY_MS / 2) !== 0;
 }
 
-/** A short number may be a year or seconds, so it must be a whole number of days. */
-function ofMilliseconds(ms: number): string | undefined {
-  return ms % DAY_MS === 0 || Math.abs(ms) >= 1e10 ? ofInstant(ms) : undefined;
-}
-
 function ofInstant(ms: number): string | undefined {
   const instant = new Date(ms);
   if (Number.isNaN(instant.getTime())) return undefined;
-  return date(
-    String(instant.getUTCFullYear()),
-    String(instant.getUTCMonth() + 1),
-    String(instant.getUTCDate()),
-  );
+  return date(...instant.toISOString().slice(0, 10).split("-"));
 }
 
 export const DATE_FORMAT = /^(?=.*YY)(?=.*MM)(?=.*DD)[YMD](?:[YMD]|[^\w])*$/;
