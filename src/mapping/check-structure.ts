@@ -75,9 +75,13 @@ function correct(root: unknown, path: Path): boolean {
   const parent = path.slice(0, -1);
   const block = valueAt(root, parent);
   if (section === "tables") return path.length > 1 && replace(block, key, {});
-  if (section === "webhooks" && path.length > 1) return correctWebhook(root, path);
-  if (section === "pull" && path.length > 1)
-    return replace(valueAt(root, ["pull"]), path[1], undefined);
+  if (section === "webhooks" && path.length > 2) {
+    const name = String(path[2]);
+    return replace(valueAt(root, path.slice(0, 2)), name, WEBHOOK_STAND_INS.get(name));
+  }
+  if ((section === "webhooks" || section === "pull") && path.length > 1) {
+    return replace(valueAt(root, [section]), path[1], undefined);
+  }
   if (section !== "objects") return replace(root, section, STAND_INS[String(section)]);
   if (path.length < 3) return false;
   if (typeof key === "number") return correct(root, parent);
@@ -87,13 +91,6 @@ function correct(root: unknown, path: Path): boolean {
   return isWholeField
     ? replace(valueAt(root, path.slice(0, 3)), path[3], "x")
     : replace(block, key, undefined);
-}
-
-/** A webhook without the key that is wrong, or with something that passes in its place. */
-function correctWebhook(root: unknown, [section = "", name = "", key]: Path): boolean {
-  return key === undefined
-    ? replace(valueAt(root, [section]), name, undefined)
-    : replace(valueAt(root, [section, name]), key, WEBHOOK_STAND_INS.get(String(key)));
 }
 
 /** @param value undefined: the key is removed. */
