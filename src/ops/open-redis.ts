@@ -1,24 +1,11 @@
 /** The one place that opens connections to the Redis of a tenant, whatever form its URL has. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
-import {
-  connectorTo,
-  namedTls,
-  primariesOfCluster,
-  primaryOf,
-  type ClientOptions,
-  type FindPrimary,
-} from "./redis-primary.ts";
+import { connectorTo, primariesOfCluster, primaryOf, type FindPrimary } from "./redis-primary.ts";
 import { WorkRedis } from "./redis-script.ts";
 import type { RedisTls } from "./redis-tls.ts";
-import {
-  describeRedis,
-  parseRedisUrl,
-  wrongForm,
-  type RedisNode,
-  type RedisUrl,
-} from "./redis-url.ts";
-import { isSelectRefused, selectRefused, TenantRedis } from "./tenant-redis.ts";
+import { describeRedis, parseRedisUrl, wrongForm, type RedisUrl } from "./redis-url.ts";
+import { isSelectRefused, selectRefused, TenantRedis, type ClientOptions } from "./tenant-redis.ts";
 import { UserError } from "./user-error.ts";
 
 export interface RedisTarget {
@@ -66,7 +53,11 @@ export async function meetRedis(target: RedisTarget, deadlineMs: number): Promis
 }
 
 /** @throws RedisUrlError */
-function optionsOf(target: RedisTarget, options: ClientOptions): ClientOptions {
+function optionsOf(
+  target: RedisTarget,
+  options: ClientOptions,
+  find: FindPrimary = findOf(target),
+): ClientOptions {
   const url = parseRedisUrl(target.url);
   const { username, password, db } = url;
   const tls = tlsOf(url, target);
@@ -76,7 +67,7 @@ function optionsOf(target: RedisTarget, options: ClientOptions): ClientOptions {
     db,
     ...(tls && { tls }),
     // Behind one address the primary may change, too: at a provider, or after a restart with another role.
-    Connector: connectorTo(findOf(target, url), url, tls),
+    Connector: connectorTo(find, url, tls),
     reconnectOnError: ({ message }) => (MOVED.test(message) ? 2 : false),
     retryStrategy: (times) => Math.min(times * 50, LONGEST_RETRY_PAUSE_MS),
     socketTimeout: NO_ANSWER_MS,
@@ -94,7 +85,7 @@ export async function openPrimaries(target: RedisTarget, redis: Redis): Promise<
   const [named] = url.nodes;
   if (url.kind !== "cluster" || named === undefined) return [quiet(openRedis(target, ONE_TRY))];
   return (await primariesOfCluster(redis, named)).map((node) =>
-    quiet(new TenantRedis(nodeOptions(target, url, node, ONE_TRY))),
+    quiet(new TenantRedis(optionsOf(target, ONE_TRY, async () => node))),
   );
 }
 
@@ -107,38 +98,20 @@ const ONE_TRY: ClientOptions = {
 /** Ignores the connection's own error events: each command reports its error. */
 const quiet = (redis: Redis): Redis => redis.on("error", () => {});
 
-function nodeOptions(
-  target: RedisTarget,
-  url: RedisUrl,
-  node: RedisNode,
-  options: ClientOptions,
-): ClientOptions {
-  const { username, password, db, family } = url;
-  const tls = tlsOf(url, target);
-  return {
-    ...node,
-    username,
-    password,
-    db,
-    family,
-    ...(tls && { tls: namedTls(tls, node) }),
-    ...options,
-  };
-}
-
 const tlsOf = ({ tls }: RedisUrl, target: RedisTarget): RedisTls | undefined =>
   tls ? (target.tls ?? {}) : undefined;
 
 /** One per target: all connections of a process share the search for the primary. */
 const finders = new WeakMap<RedisTarget, FindPrimary>();
 
-function findOf(target: RedisTarget, url: RedisUrl): FindPrimary {
-  const find = finders.get(target) ?? finderOf(target, url);
+function findOf(target: RedisTarget): FindPrimary {
+  const find = finders.get(target) ?? finderOf(target);
   finders.set(target, find);
   return find;
 }
 
-function finderOf(target: RedisTarget, url: RedisUrl): FindPrimary {
+function finderOf(target: RedisTarget): FindPrimary {
+  const url = parseRedisUrl(target.url);
   const { kind, nodes, socket } = url;
   const [only] = socket === undefined ? nodes : [{ path: socket }];
   if (kind === "single" && only !== undefined) return async () => only;

@@ -6,14 +6,12 @@
  */
 import { createConnection, isIP, Socket } from "node:net";
 import { connect as connectTls, type ConnectionOptions } from "node:tls";
-import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
+import { AbstractConnector, Redis } from "ioredis";
 import type { RedisNode, RedisUrl } from "./redis-url.ts";
+import type { ClientOptions } from "./tenant-redis.ts";
 
 /** How long one server may take to connect, and to answer, ms. */
 const ASK_MS = 1500;
-
-/** Replies have the shapes of RESP2: the type of ioredis' constructor asks for it. */
-export type ClientOptions = RedisOptions & { replyMapping?: "legacy" };
 
 export type FindPrimary = () => Promise<RedisNode | { readonly path: string }>;
 
@@ -121,7 +119,7 @@ const unique = (nodes: readonly RedisNode[]): RedisNode[] => [
 ];
 
 /** Tells the server by which name it is called, so that it can show the certificate of that name. */
-export const namedTls = (tls: ConnectionOptions, { host }: RedisNode): ConnectionOptions =>
+const namedTls = (tls: ConnectionOptions, { host }: RedisNode): ConnectionOptions =>
   isIP(host) === 0 ? { servername: host, ...tls } : tls;
 
 const REPLICA = "READONLY this Redis is a replica; the address must lead to its primary";

@@ -7,8 +7,8 @@
 import { readFileSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Redis, RedisOptions } from "ioredis";
-import { TenantRedis } from "./tenant-redis.ts";
+import type { Redis } from "ioredis";
+import { TenantRedis, type ClientOptions } from "./tenant-redis.ts";
 
 /** Runs one script. Redis runs each script alone: no other command comes between its steps. */
 export type RedisScript<Reply> = (
@@ -31,7 +31,6 @@ const FLAGS_SINCE = 7;
 const NEEDS_MEMORY =
   /["'](?:set|h(?:m?set|setnx|incrby|incrbyfloat)|incr|z(?:add|incrby)|[lr]push|rpoplpush|linsert|sadd|xadd|pfadd)["']|call\(ARGV/i;
 
-type Options = RedisOptions & { replyMapping?: "legacy" };
 type Definition = Parameters<Redis["defineCommand"]>[1];
 
 /** Whether a Redis of this version can run scripts while its memory is at its limit. */
@@ -50,9 +49,8 @@ export class WorkRedis extends TenantRedis {
   #atLimit = WorkRedis.#lastAtLimit;
   #corked: Redis["stream"] | undefined;
 
-  constructor(where: string | Options, options: Options = {}) {
-    // ioredis takes either, but has no overload for both.
-    super(where as string, options);
+  constructor(options: ClientOptions) {
+    super(options);
     const { promise, resolve } = Promise.withResolvers<string>();
     this.met = promise;
     // Each connection may lead to another server.

@@ -1,6 +1,7 @@
 import { Redis, type RedisOptions } from "ioredis";
 
-type Options = RedisOptions & { replyMapping?: "legacy" };
+/** Replies have the shapes of RESP2: the type of ioredis' constructor asks for it. */
+export type ClientOptions = RedisOptions & { replyMapping?: "legacy" };
 
 /**
  * A client that works on the database of its URL or not at all. ioredis only reports it when Redis
@@ -18,7 +19,7 @@ export class TenantRedis extends Redis {
 
   /** BullMQ makes its own connections with this method. */
   override duplicate(options?: Partial<RedisOptions>): Redis {
-    return new TenantRedis({ ...this.options, ...options } as Options);
+    return new TenantRedis({ ...this.options, ...options } as ClientOptions);
   }
 }
 

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { Redis } from "ioredis";
 import { expect, inject, onTestFinished, test } from "vitest";
-import { readScript, redisScript, WorkRedis } from "../../../src/ops/redis-script.ts";
+import { openWorkRedis } from "../../../src/ops/open-redis.ts";
+import { readScript, redisScript } from "../../../src/ops/redis-script.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 /** A folder with these Lua files. */
@@ -19,7 +20,7 @@ async function writeScripts(files: Record<string, string>): Promise<URL> {
 
 test.for([
   ["ioredis", (url: string) => new Redis(url)],
-  ["the quota's client", (url: string) => new WorkRedis(url)],
+  ["the quota's client", (url: string) => openWorkRedis({ url, prefix: "" })],
 ] as const)("A script that Redis has never seen runs on %s", async ([, open]) => {
   const redis = open(inject("redisUrl"));
   onTestFinished(() => redis.disconnect());
