@@ -10,7 +10,6 @@ import { isLoopback } from "./ops/loopback.ts";
 import { readRedisTls, type RedisTls } from "./ops/redis-tls.ts";
 import { parseRedisUrl } from "./ops/redis-url.ts";
 import {
-  isKey,
   keysOf,
   quotesProblem,
   readSecret,
@@ -36,7 +35,7 @@ export class ConfigError extends Error {
   }
 }
 
-const whole = (min: number, fallback: number, max = Number.MAX_SAFE_INTEGER) =>
+const wholeFrom = (min: number, max: number) =>
   z
     .string()
     .regex(/^\d+$/, { error: "must be a whole number" })
@@ -46,8 +45,10 @@ const whole = (min: number, fallback: number, max = Number.MAX_SAFE_INTEGER) =>
         max === Number.MAX_SAFE_INTEGER
           ? `must be at least ${min}`
           : `must be from ${min} to ${max}`,
-    })
-    .default(fallback);
+    });
+
+const whole = (min: number, fallback: number, max = Number.MAX_SAFE_INTEGER) =>
+  wholeFrom(min, max).default(fallback);
 
 /** Infinity: `unlimited`. */
 const limit = (fallback: number) =>
@@ -62,6 +63,11 @@ const choice = <const T extends readonly string[]>(values: T) =>
 
 const oneOf = <const T extends readonly string[]>(values: T, fallback: T[number]) =>
   choice(values).default(fallback);
+
+/** Names, or addresses, with commas between. */
+const list = z
+  .string()
+  .transform((text) => [...new Set(text.split(",").map((part) => part.trim().toLowerCase()))]);
 
 const otlpProtocol = choice(["http/protobuf", "http/json"]);
 
@@ -151,20 +157,13 @@ const variables = {
   HTTP_PORT: whole(0, 8080, 65_535),
   /** Requests a second of one sender, averaged over 10 s. */
   HTTP_RATE_LIMIT: whole(1, 1000),
-  HTTP_TRUSTED_PROXIES: z
-    .string()
-    .transform((text) => text.split(",").map((part) => part.trim()))
+  HTTP_TRUSTED_PROXIES: list
     .refine((parts) => parts.every(isNetwork), {
       error: "must list addresses or networks with commas between, as 10.0.0.0/8,192.168.1.4",
     })
     .optional(),
   OPS_HOST: z.string().optional(),
-  OPS_PORT: z
-    .string()
-    .regex(/^\d+$/, { error: "must be a whole number" })
-    .transform(Number)
-    .refine((port) => port <= 65_535, { error: "must be from 0 to 65535" })
-    .optional(),
+  OPS_PORT: wholeFrom(0, 65_535).optional(),
   SANDBOX_PORT: whole(0, 4010, 65_535),
   SHUTDOWN_DELAY_MS: whole(0, 0, 60_000),
   INGEST_AUTH: z
@@ -271,9 +270,7 @@ const variables = {
     })
     .optional(),
   /** CRMs that are asked for changes. */
-  PULL_FROM: z
-    .string()
-    .transform((text) => [...new Set(text.split(",").map((part) => part.trim().toLowerCase()))])
+  PULL_FROM: list
     .refine((names) => names.every((name) => /^[a-z][a-z0-9_-]*$/.test(name)), {
       error: "must list CRMs with commas between, as hubspot,pipedrive",
     })
@@ -295,9 +292,7 @@ const variables = {
   RECONCILE_FROM: z.string().optional(),
   RECONCILE_APPLY: z.literal("1", { error: "may only be 1" }).optional(),
   /** Acts that need a second person. */
-  APPROVALS: z
-    .string()
-    .transform((text) => [...new Set(text.split(",").map((part) => part.trim().toLowerCase()))])
+  APPROVALS: list
     .pipe(
       z.array(
         z.enum(APPROVAL_ACTS, {
@@ -307,77 +302,52 @@ const variables = {
     )
     .default([]),
   /** Without it, the address in NOTIFY_URL decides. */
-  NOTIFY_FORMAT: z
-    .enum(["webhook", "slack", "teams"], { error: "must be webhook, slack or teams" })
-    .optional(),
+  NOTIFY_FORMAT: choice(["webhook", "slack", "teams"]).optional(),
   /** From this many dead letters on, they are notified. */
   NOTIFY_DEAD_LETTERS: whole(1, 50),
   DATA_DIR: z.string().default(".crmsync"),
   LOG_LEVEL: oneOf(["fatal", "error", "warn", "info", "debug", "trace", "silent"], "info"),
-  LOG_FORMAT: z.enum(["json", "text"], { error: "must be json or text" }).optional(),
+  LOG_FORMAT: choice(["json", "text"]).optional(),
 } as const;
 
-/** Variables that hold secrets; each may also be given as a file. */
-const SECRETS = [
-  "SERVICE_TOKEN",
-  "INGEST_TOKEN",
-  "INGEST_SECRET",
-  "OPERATOR_TOKEN",
-  "VIEWER_TOKEN",
-  "OIDC_CLIENT_SECRET",
-  "MY_TOKEN",
-  "STATE_KEY",
-  "AUDIT_KEY",
-  "HUBSPOT_WEBHOOK_SECRET",
-  "HUBSPOT_TOKEN",
-  "SALESFORCE_WEBHOOK_SECRET",
-  "SALESFORCE_CLIENT_SECRET",
-  "DYNAMICS_WEBHOOK_SECRET",
-  "DYNAMICS_CLIENT_SECRET",
-  "PIPEDRIVE_WEBHOOK_SECRET",
-  "PIPEDRIVE_API_TOKEN",
-  "TWENTY_WEBHOOK_SECRET",
-  "TWENTY_API_KEY",
-  "ESPOCRM_WEBHOOK_SECRET",
-  "ESPOCRM_API_KEY",
-  "WEALTHBOX_API_TOKEN",
-  "REDTAIL_API_KEY",
-  "REDTAIL_USER_KEY",
-  "OTEL_EXPORTER_OTLP_HEADERS",
-  "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
-  "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
-  "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
-  "NOTIFY_URL",
-  "NOTIFY_SECRET",
-  "OUTCOME_WEBHOOK",
-  "OUTCOME_WEBHOOK_SECRET",
-] as const;
-type SecretName = (typeof SECRETS)[number];
-
-/** What is demanded of secrets, at the start and whenever a file has changed. */
-const RULES_OF: Partial<Record<SecretName, SecretRule>> = {
+/** Variables that hold secrets; each may also be given as a file. What is demanded of them, at the start and whenever a file has changed. */
+const SECRETS = {
+  SERVICE_TOKEN: secretRules.sent,
   INGEST_TOKEN: secretRules.chosen,
+  INGEST_SECRET: secretRules.signing,
   OPERATOR_TOKEN: secretRules.named,
   VIEWER_TOKEN: secretRules.named,
   OIDC_CLIENT_SECRET: secretRules.client,
   MY_TOKEN: secretRules.named,
-  SALESFORCE_WEBHOOK_SECRET: secretRules.chosen,
-  DYNAMICS_WEBHOOK_SECRET: secretRules.chosen,
-  PIPEDRIVE_WEBHOOK_SECRET: secretRules.chosen,
-  TWENTY_WEBHOOK_SECRET: secretRules.chosen,
-  INGEST_SECRET: secretRules.signing,
-  NOTIFY_SECRET: secretRules.signing,
-  NOTIFY_URL: secretRules.notifyUrl,
-  OUTCOME_WEBHOOK: secretRules.notifyUrl,
-  OUTCOME_WEBHOOK_SECRET: secretRules.signing,
-  ESPOCRM_WEBHOOK_SECRET: secretRules.espocrm,
-  SERVICE_TOKEN: secretRules.sent,
+  STATE_KEY: secretRules.stateKey,
+  AUDIT_KEY: secretRules.auditKey,
+  HUBSPOT_WEBHOOK_SECRET: undefined,
   HUBSPOT_TOKEN: secretRules.sent,
+  SALESFORCE_WEBHOOK_SECRET: secretRules.chosen,
+  SALESFORCE_CLIENT_SECRET: undefined,
+  DYNAMICS_WEBHOOK_SECRET: secretRules.chosen,
+  DYNAMICS_CLIENT_SECRET: undefined,
+  PIPEDRIVE_WEBHOOK_SECRET: secretRules.chosen,
   PIPEDRIVE_API_TOKEN: secretRules.sent,
+  TWENTY_WEBHOOK_SECRET: secretRules.chosen,
   TWENTY_API_KEY: secretRules.sent,
+  ESPOCRM_WEBHOOK_SECRET: secretRules.espocrm,
   ESPOCRM_API_KEY: secretRules.sent,
   WEALTHBOX_API_TOKEN: secretRules.sent,
-};
+  REDTAIL_API_KEY: undefined,
+  REDTAIL_USER_KEY: undefined,
+  OTEL_EXPORTER_OTLP_HEADERS: undefined,
+  OTEL_EXPORTER_OTLP_TRACES_HEADERS: undefined,
+  OTEL_EXPORTER_OTLP_METRICS_HEADERS: undefined,
+  OTEL_EXPORTER_OTLP_LOGS_HEADERS: undefined,
+  NOTIFY_URL: secretRules.notifyUrl,
+  NOTIFY_SECRET: secretRules.signing,
+  OUTCOME_WEBHOOK: secretRules.notifyUrl,
+  OUTCOME_WEBHOOK_SECRET: secretRules.signing,
+} as const satisfies Readonly<Record<string, SecretRule | undefined>>;
+type SecretName = keyof typeof SECRETS;
+
+const SECRET_NAMES = Object.keys(SECRETS) as SecretName[];
 
 type Values = { [K in keyof typeof variables]: z.output<(typeof variables)[K]> };
 
@@ -436,7 +406,7 @@ export function readConfig(env?: Env, needed?: readonly SecretName[]): Config {
  */
 export function examineConfig(
   env: Env = process.env,
-  needed: readonly SecretName[] = SECRETS,
+  needed: readonly SecretName[] = SECRET_NAMES,
 ): { readonly config: Config; readonly problems: readonly string[] } {
   const problems: string[] = [];
   const values: Record<string, unknown> = {};
@@ -451,20 +421,8 @@ export function examineConfig(
     else problems.push(`${name} ${parsed.error.issues[0]?.message ?? "is not usable"}`);
   }
   const secrets = Object.fromEntries(
-    needed.map((name) => [name, readSecret(env, name, problems, RULES_OF[name])]),
+    needed.map((name) => [name, readSecret(env, name, problems, SECRETS[name])]),
   ) as Config["secrets"];
-  const stateKeys = keysOf(secrets.STATE_KEY);
-  if (stateKeys.length > 2 || !stateKeys.every(isKey)) {
-    problems.push(
-      "STATE_KEY must be 32 bytes in base64 (openssl rand -base64 32); during a rotation the new one, a blank, the old one",
-    );
-  }
-  const auditKeys = keysOf(secrets.AUDIT_KEY);
-  if (!auditKeys.every(isKey)) {
-    problems.push(
-      "AUDIT_KEY must be 32 bytes in base64 (openssl rand -base64 32); after a rotation the new one, a blank, the older ones",
-    );
-  }
   const known = values as Values;
   const isTls = known.REDIS_URL !== undefined && parseRedisUrl(known.REDIS_URL).tls;
   const redisTls = readRedisTls(known, isTls, problems);
@@ -500,8 +458,8 @@ export function examineConfig(
     ...notGiven(),
     ...known,
     secrets,
-    stateKeys: stateKeys.filter(isKey),
-    auditKeys: auditKeys.filter(isKey),
+    stateKeys: keysOf(secrets.STATE_KEY),
+    auditKeys: keysOf(secrets.AUDIT_KEY),
     redisTls,
     tellsOutcomes: ["OUTCOME_WEBHOOK", "OUTCOME_WEBHOOK_FILE"].some((name) => isGiven(env, name)),
     namedSecret: namedSecretsOf(env, named),
@@ -544,7 +502,7 @@ function givenValue(env: Env, name: string, problems: string[]): string | undefi
 /** A webhook may use INGEST_TOKEN, as /events does; no other secret of crmsync. */
 function namedSecretsOf(env: Env, read: Map<string, Secret>): Config["namedSecret"] {
   return (name, problems = [], isChosen = false) => {
-    const isOwn = name in variables || (SECRETS as readonly string[]).includes(name);
+    const isOwn = name in variables || name in SECRETS;
     if (isOwn && name !== "INGEST_TOKEN") {
       problems.push(`${name} is a variable of crmsync: let the mapping file name another one`);
       return undefined;
@@ -557,9 +515,9 @@ function namedSecretsOf(env: Env, read: Map<string, Secret>): Config["namedSecre
 }
 
 function variableNames(env: Env, named: ReadonlyMap<string, Secret>) {
-  const mayBeFiles = new Set([...SECRETS, "REDIS_URL", ...named.keys()]);
+  const mayBeFiles = new Set([...SECRET_NAMES, "REDIS_URL", ...named.keys()]);
   const formsOf = (name: string) => (mayBeFiles.has(name) ? [name, `${name}_FILE`] : [name]);
-  const own = new Set([...Object.keys(variables), ...SECRETS]);
+  const own = new Set([...Object.keys(variables), ...SECRET_NAMES]);
   const read = new Set([...own, ...named.keys()].flatMap(formsOf));
   // A proxy's variable may also be written in small letters (givenValue).
   const isRead = (name: string) =>

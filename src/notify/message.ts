@@ -1,6 +1,7 @@
 /** What a notification says, and how it is sent: Standard Webhooks, or as Slack or Microsoft Teams takes it. Pure. */
 import { randomUUID } from "node:crypto";
 import { Webhook } from "standardwebhooks";
+import type { Config } from "../config.ts";
 import { counted } from "../ops/counted.ts";
 import { printable } from "../ops/printable.ts";
 import type { Reconciliation } from "../state/reconciliations.ts";
@@ -9,8 +10,7 @@ import { duration } from "../status/duration.ts";
 import { DRIFT, DRIFT_KINDS } from "../sync/drift.ts";
 import type { Notice } from "./transitions.ts";
 
-export const NOTIFY_FORMATS = ["webhook", "slack", "teams"] as const;
-export type NotifyFormat = (typeof NOTIFY_FORMATS)[number];
+export type NotifyFormat = NonNullable<Config["NOTIFY_FORMAT"]>;
 
 /** The id stays the same when it is sent again, so that a receiver can drop the second one. */
 export interface Message {

@@ -65,6 +65,19 @@ export const secretRules = {
     problem:
       'must be base64 after whsec_ (echo "whsec_$(openssl rand -base64 32)"); two of them with a blank between while they are rotated',
   },
+  stateKey: {
+    isUsable(secret) {
+      const keys = secret.split(/\s+/);
+      return keys.length <= 2 && keys.every(isKey);
+    },
+    problem:
+      "must be 32 bytes in base64 (openssl rand -base64 32); during a rotation the new one, a blank, the old one",
+  },
+  auditKey: {
+    isUsable: (secret) => secret.split(/\s+/).every(isKey),
+    problem:
+      "must be 32 bytes in base64 (openssl rand -base64 32); after a rotation the new one, a blank, the older ones",
+  },
   notifyUrl: {
     isUsable: (secret) => {
       const url = URL.parse(secret);
@@ -133,7 +146,7 @@ function findSecret(
   if (text) return { file: undefined, value: () => text, problem: () => undefined };
   if (!path) return undefined;
   try {
-    const secret = new FileSecret(path, rule);
+    const secret = fileSecret(path, rule);
     const value = secret.value();
     if (value === "") problems.push(`${name}_FILE names ${path}, which is empty`);
     else if (value.includes("\ufffd"))
@@ -147,63 +160,58 @@ function findSecret(
 
 const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? String(error);
 
-class FileSecret implements Secret {
-  readonly file: string;
-  readonly #rule: SecretRule | undefined;
+/** @throws what node:fs throws, when the file cannot be read for the first time. */
+function fileSecret(file: string, rule: SecretRule | undefined): Secret {
   /** Version of the file when it was read last; undefined until it was read once. */
-  #version: string | undefined;
-  #value = "";
-  #problem: string | undefined;
+  let version: string | undefined;
+  let value = "";
+  let problem: string | undefined;
 
-  constructor(file: string, rule: SecretRule | undefined) {
-    this.file = file;
-    this.#rule = rule;
-  }
-
-  /** @throws what node:fs throws, unless the file was read before. */
-  value(): string {
-    this.#refresh();
-    return this.#value;
-  }
-
-  problem(): string | undefined {
-    this.#refresh();
-    return this.#problem;
-  }
-
-  #refresh(): void {
+  function refresh(): void {
     try {
-      const { mtimeMs, size, ino } = statSync(this.file);
-      const version = `${mtimeMs}/${size}/${ino}`;
-      if (version === this.#version) return;
-      const text = readFileSync(this.file, "utf8").trim();
-      const isFirst = this.#version === undefined;
-      this.#problem = this.#problemOf(text);
+      const { mtimeMs, size, ino } = statSync(file);
+      const now = `${mtimeMs}/${size}/${ino}`;
+      if (now === version) return;
+      const text = readFileSync(file, "utf8").trim();
+      problem = problemOf(text, rule);
       // findSecret and readSecret report a first value that cannot be used.
-      if (isFirst || this.#problem === undefined) this.#value = text;
-      this.#version = version;
+      if (version === undefined || problem === undefined) value = text;
+      version = now;
     } catch (error) {
-      if (this.#version === undefined) throw error;
-      this.#problem = `cannot be read (${codeOf(error)})`;
-      this.#version = "";
+      if (version === undefined) throw error;
+      problem = `cannot be read (${codeOf(error)})`;
+      version = "";
     }
   }
 
-  #problemOf(text: string): string | undefined {
-    if (text === "") return "is empty";
-    if (text.includes("\ufffd")) return "is not UTF-8: save it as UTF-8";
-    return this.#rule?.isUsable(text) === false ? this.#rule.problem : undefined;
-  }
+  return {
+    file,
+    value() {
+      refresh();
+      return value;
+    },
+    problem() {
+      refresh();
+      return problem;
+    },
+  };
 }
 
-/** The keys of a secret that holds several, with blanks between; undefined for what is not base64. */
-export const keysOf = (secret: Secret | undefined): (Buffer | undefined)[] =>
-  secret?.value().trim().split(/\s+/).map(fromBase64) ?? [];
+function problemOf(text: string, rule: SecretRule | undefined): string | undefined {
+  if (text === "") return "is empty";
+  if (text.includes("\ufffd")) return "is not UTF-8: save it as UTF-8";
+  return rule?.isUsable(text) === false ? rule.problem : undefined;
+}
 
-export const isKey = (key: Buffer | undefined): key is Buffer => key?.length === KEY_BYTES;
+/** The keys of a secret that holds several, with blanks between. */
+export const keysOf = (secret: Secret | undefined): Buffer[] =>
+  secret
+    ?.value()
+    .split(/\s+/)
+    .map((text) => Buffer.from(text, "base64")) ?? [];
 
-/** Undefined for a text that is not base64, or not its canonical form. */
-function fromBase64(text: string): Buffer | undefined {
+/** Whether it is a key in the canonical form of base64. */
+function isKey(text: string): boolean {
   const bytes = Buffer.from(text, "base64");
-  return bytes.toString("base64") === text ? bytes : undefined;
+  return bytes.length === KEY_BYTES && bytes.toString("base64") === text;
 }
