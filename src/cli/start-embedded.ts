@@ -15,12 +15,12 @@ export async function ownRedis(config: Config, log: Logger, shutdown: Shutdown):
 
 /** Without its Redis the daemon can only end; the data stays on the disk. */
 async function stopWith(
-  exited: Promise<{ wanted: boolean; reason: string }>,
+  exited: Promise<string | undefined>,
   log: Logger,
   shutdown: Shutdown,
 ): Promise<void> {
-  const { wanted, reason } = await exited;
-  if (wanted) return;
+  const reason = await exited;
+  if (reason === undefined) return;
   log.fatal({ reason }, "redis.gave_up");
   await shutdown.run();
   process.exit(1);

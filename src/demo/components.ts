@@ -116,12 +116,12 @@ async function provideRedis(
   }
   const report = ({ reason }: { reason?: unknown }): void =>
     say(`redis-server exited (${String(reason)}) and is being restarted`);
-  const log = { info: () => {}, warn: report, error: report };
+  const log = { info: () => {}, error: report };
   const redis = await startEmbeddedRedis({ dataDir, log });
   stack.defer(async () => redis.close());
   const failed = new Promise<never>((_, reject) => {
-    void redis.exited.then(({ wanted, reason }) => {
-      if (!wanted) reject(new ProcessFailed(`redis-server keeps exiting: ${reason}`));
+    void redis.exited.then((reason) => {
+      if (reason) reject(new ProcessFailed(`redis-server keeps exiting: ${reason}`));
     });
   });
   failed.catch(() => {});

@@ -140,5 +140,5 @@ async function whyNoRedis(dataDir: string): Promise<string> {
   const log = join(dataDir, "redis", "redis.log");
   const said = (await readFile(log, "utf8").catch(() => "")).trimEnd().split("\n").slice(-3);
   const lines = said.map((line) => `\n  ${line}`).join("");
-  return `the daemon ${pid} runs on DATA_DIR ${dataDir}, but its redis-server does not answer${diskText(dataDir)}; see ${RUNBOOK}. The end of ${log}:${lines}`;
+  return `the daemon ${pid} runs on DATA_DIR ${dataDir}, but its redis-server does not answer${await diskText(dataDir)}; see ${RUNBOOK}. The end of ${log}:${lines}`;
 }

@@ -1,12 +1,4 @@
-import {
-  chmodSync,
-  mkdirSync,
-  readFileSync,
-  rmSync,
-  statfsSync,
-  writeFileSync,
-  type StatsFs,
-} from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -106,17 +98,14 @@ export function readIfThere(file: string): string | undefined {
 }
 
 /** For messages: that the disk is full, or "". A redis-server that cannot write may exit without a log line. */
-export function diskText(dir: string): string {
-  try {
-    const left = mibIn(statfsSync(dir));
-    return left < LITTLE_MIB ? `: its disk is full (${left.toFixed(1)} MiB left)` : "";
-  } catch {
-    return ""; // the folder is gone, or may not be entered
-  }
+export async function diskText(dir: string): Promise<string> {
+  const left = (await mibLeft(dir)) ?? Infinity;
+  return left < LITTLE_MIB ? `: its disk is full (${left.toFixed(1)} MiB left)` : "";
 }
 
 /** Free space on the disk of the folder, MiB; undefined: it is gone, or may not be entered. */
 export const mibLeft = (dir: string): Promise<number | undefined> =>
-  statfs(dir).then(mibIn, () => undefined);
-
-const mibIn = ({ bavail, bsize }: StatsFs): number => (bavail * bsize) / 2 ** 20;
+  statfs(dir).then(
+    ({ bavail, bsize }) => (bavail * bsize) / 2 ** 20,
+    () => undefined,
+  );

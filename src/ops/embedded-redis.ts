@@ -20,14 +20,7 @@ const READY_DEADLINE_MS = 300_000;
 const PORT_ATTEMPTS = 3;
 const RESTARTS = { backoffMs: [100, 500, 1_000, 2_000, 5_000], stableAfterMs: 60_000 };
 
-export type EmbeddedRedisLog = Pick<Logger, "info" | "warn" | "error">;
-
-export type EmbeddedRedis = Awaited<ReturnType<typeof startEmbeddedRedis>>;
-
-interface Exit {
-  wanted: boolean;
-  reason: string;
-}
+type EmbeddedRedisLog = Pick<Logger, "info" | "error">;
 
 /**
  * Runs a real redis-server as a child on the data in `dataDir`/redis: loopback only, with a
@@ -58,7 +51,7 @@ export async function startEmbeddedRedis(options: { dataDir: string; log: Embedd
     return {
       /** Contains the password; stays the same over restarts of the server. */
       url: redisUrl(address),
-      /** Resolves when the server has exited for good: `wanted` after close(), else it kept exiting. */
+      /** Resolves when the server has exited for good: undefined after close(), else why it kept exiting. */
       exited,
       /** Stops the server, with all data on the disk, and unlocks the directory. */
       async close(): Promise<void> {
@@ -98,7 +91,7 @@ async function startOnFreePort(
 ): Promise<{ server: RedisProcess; address: RedisAddress }> {
   for (let attempt = 1; ; attempt += 1) {
     const address = await chooseAddress(last);
-    writeConf(dir, address);
+    await writeConf(dir, address);
     const server = spawnRedis(command, dir);
     try {
       await untilReady(server, dir, address);
@@ -118,22 +111,22 @@ async function keepRunning(
   stopping: AbortSignal,
   log: EmbeddedRedisLog,
   restart: () => RedisProcess,
-): Promise<Exit> {
+): Promise<string | undefined> {
   let server = first;
   let exits = 0;
   let startedAt = Date.now();
   stopping.addEventListener("abort", () => void server.stop());
   for (;;) {
     const ended = await server.ended;
-    const reason = `${ended}${diskText(dir)}`;
-    if (stopping.aborted) return { wanted: true, reason };
+    if (stopping.aborted) return undefined;
+    const reason = `${ended}${await diskText(dir)}`;
     if (Date.now() - startedAt > RESTARTS.stableAfterMs) exits = 0;
     const backoffMs = RESTARTS.backoffMs[exits];
     log.error({ server_pid: server.pid, reason, backoff_ms: backoffMs }, "redis.exited");
-    if (backoffMs === undefined) return { wanted: false, reason };
+    if (backoffMs === undefined) return reason;
     exits += 1;
     await delay(backoffMs, undefined, { signal: stopping }).catch(() => {});
-    if (stopping.aborted) return { wanted: true, reason };
+    if (stopping.aborted) return undefined;
     startedAt = Date.now();
     server = restart();
   }
@@ -151,7 +144,7 @@ async function untilReady(server: RedisProcess, dir: string, address: RedisAddre
     }
     const lines = readIfThere(join(dir, LOG_FILE))?.trimEnd().split("\n").slice(-5) ?? [];
     throw new UserError(
-      `redis-server did not start in ${dir} (${exit ?? "no answer"})${diskText(dir)}; see docs/runbook.md#crmsyncredisaway. The end of its log:\n` +
+      `redis-server did not start in ${dir} (${exit ?? "no answer"})${await diskText(dir)}; see docs/runbook.md#crmsyncredisaway. The end of its log:\n` +
         lines.map((line) => `  ${line}`).join("\n"),
     );
   }

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
-import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { join } from "node:path";
 import { readIfThere } from "./data-dir.ts";
 import { createServer } from "node:net";
 import { CONF_FILE } from "./redis-process.ts";
+import { writeWhole } from "./write-whole.ts";
 
 const GIBIBYTE = 1_073_741_824;
 
@@ -37,12 +37,8 @@ export function readAddress(dir: string): RedisAddress | undefined {
  * No slow log: it would keep the arguments of slow commands, among them values of persons.
  * The older file stays until the new one is complete: no other place has the password that senders use.
  */
-export function writeConf(dir: string, { port, password }: RedisAddress): void {
-  const file = join(dir, CONF_FILE);
-  const part = `${file}.part`;
-  rmSync(part, { force: true }); // `mode` applies only to a new file
-  writeFileSync(
-    part,
+export function writeConf(dir: string, { port, password }: RedisAddress): Promise<void> {
+  return writeWhole(join(dir, CONF_FILE), [
     `# Written by crmsync at every start.
 bind 127.0.0.1
 port ${port}
@@ -57,9 +53,7 @@ maxmemory ${Math.min(GIBIBYTE, Math.floor(totalmem() / 2))}
 maxmemory-policy noeviction
 slowlog-log-slower-than -1
 `,
-    { mode: 0o600 },
-  );
-  renameSync(part, file);
+  ]);
 }
 
 /** Reuses the last start's port, if it is free, and password, so that known URLs stay valid. */

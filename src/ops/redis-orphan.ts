@@ -1,6 +1,5 @@
 /** Finds the embedded redis-server that an earlier start left behind, and ends it. */
 import { readlinkSync, realpathSync } from "node:fs";
-import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Redis } from "ioredis";
@@ -56,7 +55,7 @@ async function ask(
   address: RedisAddress,
   question: (redis: Redis) => Promise<unknown>,
 ): Promise<Found> {
-  if (!(await accepts(address.port))) return "none";
+  let isRefused = false;
   const redis = openRedis(
     { url: redisUrl(address), prefix: "" },
     {
@@ -67,28 +66,17 @@ async function ask(
       commandTimeout: ANSWER_DEADLINE_MS,
     },
   );
-  redis.on("error", () => {}); // the same error rejects the command
+  redis.on("error", ({ code }: NodeJS.ErrnoException) => (isRefused ||= code === "ECONNREFUSED"));
   try {
     const [, theirDir] = await redis.config("GET", "dir");
     if (theirDir !== realpathSync(dir)) return "none";
     await question(redis).catch(() => {}); // the reply to SHUTDOWN is the closed connection
     return "ours";
   } catch {
-    return "silent";
+    return isRefused ? "none" : "silent";
   } finally {
     redis.disconnect();
   }
-}
-
-async function accepts(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ host: "127.0.0.1", port });
-    socket.once("error", () => resolve(false));
-    socket.once("connect", () => {
-      socket.destroy();
-      resolve(true);
-    });
-  });
 }
 
 /** The process in the pid file, if it still runs in this directory. */

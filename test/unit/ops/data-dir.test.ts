@@ -52,8 +52,11 @@ test("A command says whether a daemon runs by its lock: a pid that was left behi
   lockDataDir(dir).release();
 });
 
-test.skipIf(process.platform !== "linux")("A disk is called full where nothing is left", () => {
-  expect(diskText("/proc")).toBe(": its disk is full (0.0 MiB left)");
-  expect(diskText(tmpdir())).toBe("");
-  expect(diskText(newDir())).toBe("");
-});
+test.skipIf(process.platform !== "linux")(
+  "A disk is called full where nothing is left",
+  async () => {
+    expect(await diskText("/proc")).toBe(": its disk is full (0.0 MiB left)");
+    expect(await diskText(tmpdir())).toBe("");
+    expect(await diskText(newDir())).toBe("");
+  },
+);

@@ -114,7 +114,7 @@ describe("deploy/systemd", () => {
 
   it("has a memory limit above the limit of the embedded Redis", async () => {
     await using dir = await tempDir();
-    writeConf(dir.path, { port: 1, password: "" });
+    await writeConf(dir.path, { port: 1, password: "" });
     const conf = readFileSync(join(dir.path, CONF_FILE), "utf8");
     const redisBytes = Number(/^maxmemory (\d+)$/m.exec(conf)?.[1]);
     const [, gib] = /^(\d+)G$/.exec(setting("MemoryMax")) ?? [];
