@@ -1,5 +1,6 @@
 /** Checks the way to Redis, and what happens when its machine is lost. */
 import type { Config } from "../config.ts";
+import { counted } from "../ops/counted.ts";
 import { describeRedis, isLocal, parseRedisUrl, type RedisUrl } from "../ops/redis-url.ts";
 import type { RedisHealth } from "../state/redis-health.ts";
 import { ok, warn, type Check } from "./check.ts";
@@ -28,7 +29,7 @@ export function checkConnection(config: Config): Check {
 /** No line where a single Redis is wanted. */
 export function checkReplicas(config: Config, { replicas }: RedisHealth): Check[] {
   if (replicas > 0) {
-    const says = `${replicas === 1 ? "1 replica has" : `${replicas} replicas have`} what the primary has`;
+    const says = `${counted(replicas, "replica has", "replicas have")} what the primary has`;
     return [ok("redis replicas", says)];
   }
   if ((urlOf(config)?.kind ?? "single") === "single") return [];

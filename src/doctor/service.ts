@@ -8,7 +8,7 @@ import { tenantFields, tenantListsOf } from "../service-spec/tenant-lists.ts";
 import { tokenName } from "../state/known-service.ts";
 import { sumOf } from "../state/outcomes.ts";
 import { pingOf, REDIS_DEADLINE_MS } from "../status/readings.ts";
-import { tokenDoubtsIn } from "../status/process-findings.ts";
+import { notSendingIn } from "../status/process-findings.ts";
 import { medianOf } from "../status/slowness.ts";
 import type { Stores } from "../status/stores.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
@@ -166,7 +166,8 @@ async function checkTenant(
   { kind }: SchemaReply,
 ): Promise<Check[]> {
   if (kind !== "schema" || (await knownService.hasToken(tokenName(token))) !== false) return [];
-  if (tokenDoubtsIn({ processes: await heartbeats.running() }).length > 0) return [];
+  const processes = await heartbeats.running();
+  if (!notSendingIn({ processes }, "tokenDoubt").isNone) return [];
   return [
     warn(
       "tenant",

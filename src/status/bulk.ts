@@ -3,7 +3,7 @@ import { counted } from "../ops/counted.ts";
 import { sumOf } from "../state/outcomes.ts";
 import { requestsFor } from "./backlog.ts";
 import { clockTime } from "./clock-time.ts";
-import { finding, type Finding } from "./finding.ts";
+import { warning, type Finding } from "./finding.ts";
 import type { Readings } from "./readings.ts";
 import { sentAt } from "./stops.ts";
 
@@ -51,26 +51,23 @@ function bulkEndsAt(readings: Readings): number | undefined {
   return sentAt(readings, requests, ["bulk"]);
 }
 
-export function bulkFindings(readings: Readings): Finding[] {
+export function* bulkFindings(readings: Readings): Iterable<Finding> {
   const { bulkPause, feeding, isFeeding } = readings;
-  const found: Finding[] = [];
-  const warn = (runbook: string, says: string) => found.push(finding("warning", runbook, says));
   if (bulkPause !== undefined) {
     const { since, by, reason } = bulkPause;
     const why = reason === undefined ? "" : `: ${reason}`;
     const waits = counted(bulkPending(readings), "bulk change waits", "bulk changes wait");
-    warn(
+    yield warning(
       "crmsyncbulkpaused",
       `The lane bulk is paused since ${clockTime(since)} by ${by}${why}. ${waits} until crmsync bulk resume; live changes go on.`,
     );
   }
   if (feeding !== undefined && feeding.left > 0 && !isFeeding) {
-    warn(
+    yield warning(
       "a-plan-was-interrupted",
       `A plan of crmsync reconcile was interrupted with ${feeding.left} of ${feeding.entries} changes left: run the same command again, or crmsync bulk cancel.`,
     );
   }
-  return found;
 }
 
 const iso = (ms: number): string => new Date(ms).toISOString();

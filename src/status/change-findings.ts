@@ -2,7 +2,7 @@
 import type { MostRetried } from "../state/line.ts";
 import { inWords } from "../sync/service-reply.ts";
 import { clockTime } from "./clock-time.ts";
-import { finding, type Finding } from "./finding.ts";
+import { finding, warning, type Finding } from "./finding.ts";
 import type { Rejections } from "./rejections.ts";
 import type { Slowness } from "./slowness.ts";
 
@@ -38,14 +38,14 @@ export function retryFindings(retried: MostRetried | undefined): Finding[] {
     records === 1
       ? `1 record has been ${tried}: ${reason}. The hash of its crmCode is ${record}.`
       : `${records} records fail and are to be retried; one has been ${tried}: ${reason}. The hash of its crmCode is ${record}.`;
-  return [finding("warning", "one-record-is-missing", says)];
+  return [warning("one-record-is-missing", says)];
 }
 
 export function slownessFindings(slowness: Slowness | undefined): Finding[] {
   if (slowness === undefined) return [];
   const { since, recentMs, usualMs } = slowness;
   const says = `The service has been slow since ${clockTime(since)}: half of its replies take ${seconds(recentMs)} or longer; usual are ${seconds(usualMs)}.`;
-  return [finding("warning", "crmsyncserviceslow", says)];
+  return [warning("crmsyncserviceslow", says)];
 }
 
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(ms < 1000 ? 2 : 1)} s`;
@@ -76,5 +76,5 @@ export function leftOutFindings(outcomes: Outcomes): Finding[] {
   if (unusual.length === 0) return [];
   const named = unusual.map(({ count, field }) => `${field} ${count}`).join(", ");
   const says = `The mapping could not use these values of the ${all} changes of the last hour: ${named}. The service keeps what it has there: look at one of the records (crmsync why NAME, crmsync preview).`;
-  return [finding("warning", "values-were-left-out", says)];
+  return [warning("values-were-left-out", says)];
 }

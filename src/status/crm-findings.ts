@@ -1,8 +1,9 @@
 /** CRMs: whether they are as the mapping needs them, return their records, and tell their changes. Pure. */
+import { counted } from "../ops/counted.ts";
 import type { PullState } from "../state/pulls.ts";
 import { clockTime } from "./clock-time.ts";
 import { duration } from "./duration.ts";
-import { finding, type Finding } from "./finding.ts";
+import { finding, warning, type Finding } from "./finding.ts";
 import type { Readings } from "./readings.ts";
 
 export const crmFindings = ({ crmChecks }: Pick<Readings, "crmChecks">): Finding[] =>
@@ -58,36 +59,31 @@ export const overduePulls = ({ now, pulls }: Pick<Readings, "now" | "pulls">): s
   });
 
 /** @param outcomes `pull_missed <crm>` → how many in the last hour. */
-export function pullFindings(
+export function* pullFindings(
   { now, pulls, reconciliation }: Pick<Readings, "now" | "pulls" | "reconciliation">,
   outcomes: Readonly<Record<string, number>>,
-): Finding[] {
+): Iterable<Finding> {
   const overdue = new Set(overduePulls({ now, pulls }));
-  return Object.entries(pulls).flatMap(([crm, state]) => {
+  for (const [crm, state] of Object.entries(pulls)) {
     const { failure, lost } = state;
-    const found: Finding[] = [];
-    const tell = (severity: Finding["severity"], section: string, says: string) =>
-      found.push(finding(severity, section, says, crm));
     const isOverdue = overdue.has(crm);
     const severity = isOverdue ? "critical" : "warning";
     if (failure !== undefined) {
       const says = `${crm} has not told its changes since ${clockTime(completeAt(state))} (${failure.why}); it is asked again every ${duration(state.everyMs)}.`;
-      tell(severity, "crmsyncpulloverdue", says);
+      yield finding(severity, "crmsyncpulloverdue", says, crm);
     } else if (isOverdue) {
       const says = `${crm} was last asked for all its changes at ${clockTime(completeAt(state))}, and is to be asked every ${duration(state.everyMs)}: is a process with the role intake and PULL_FROM running?`;
-      tell(severity, "crmsyncpulloverdue", says);
+      yield finding(severity, "crmsyncpulloverdue", says, crm);
     }
     const isNamed = lost !== undefined && now - lost.at < LOST_NAMED_MS;
     if (isNamed && (reconciliation?.at ?? 0) < lost.at) {
       const says = `At ${clockTime(lost.at)}, ${crm} could no longer tell everything that has changed since ${clockTime(lost.since)}: all its records are listed in the lane bulk. What was deleted meanwhile is found by a comparison (crmsync reconcile --from ${crm}).`;
-      tell("warning", "a-crm-has-lost-the-place-of-a-pull", says);
+      yield warning("a-crm-has-lost-the-place-of-a-pull", says, crm);
     }
     const missed = outcomes[`pull_missed ${crm}`] ?? 0;
     if (missed > 0) {
-      const changes = missed === 1 ? "1 change" : `${missed} changes`;
-      const says = `In the last hour ${crm} was found to have ${changes} of which no webhook had told: they are on their way now. Webhooks get lost, or one is missing (crmsync doctor).`;
-      tell("warning", "webhooks-get-lost", says);
+      const says = `In the last hour ${crm} was found to have ${counted(missed, "change")} of which no webhook had told: they are on their way now. Webhooks get lost, or one is missing (crmsync doctor).`;
+      yield warning("webhooks-get-lost", says, crm);
     }
-    return found;
-  });
+  }
 }

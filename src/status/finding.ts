@@ -20,3 +20,6 @@ export const finding = (
   runbook: `docs/runbook.md#${section}`,
   ...(about !== undefined && { about }),
 });
+
+export const warning = (section: string, says: string, about?: string): Finding =>
+  finding("warning", section, says, about);

@@ -25,7 +25,7 @@ import {
 import { clockTime } from "./clock-time.ts";
 import { crmFindings, fetchFindings, pullFindings } from "./crm-findings.ts";
 import { duration } from "./duration.ts";
-import { finding, type Finding } from "./finding.ts";
+import { finding, warning, type Finding } from "./finding.ts";
 import { approvalFindings, emptiedFindings, terminationFindings } from "./held-findings.ts";
 import { notificationFindings, outcomeFindings } from "./notification-findings.ts";
 import {
@@ -139,60 +139,56 @@ export function stopFindings(readings: Readings): Finding[] {
 }
 
 /** What makes changes slower than they should be, or costs extra requests. */
-function slowdownFindings(readings: Readings): Finding[] {
-  const { quota, warmUp, fallback, fetchFailures, limited } = readings;
-  const found: Finding[] = [];
-  const warn = (runbook: string, says: string, about?: string) =>
-    found.push(finding("warning", runbook, says, about));
+function* slowdownFindings(readings: Readings): Iterable<Finding> {
+  const { failingEvents, fallback, fetchFailures, limited, quota, valueListsKnown, warmUp } =
+    readings;
   if (limited.length > 0) {
-    warn(
+    yield warning(
       "crmsyncqueuepaused",
       `Somebody has limited the queue ${limited.join(" and ")} through BullMQ; crmsync itself never does.`,
     );
   }
   for (const { crm, records, why } of fetchFailures) {
-    warn(
+    yield warning(
       "crmsyncrecordsnotfetched",
       `${crm} does not return ${records} of its records (${why}); each is requested again, with growing pauses.`,
       crm,
     );
   }
   const waiting = readings.inboxJobs["delayed"] ?? 0;
-  if (!readings.valueListsKnown && waiting > 0) {
-    warn(
+  if (!valueListsKnown && waiting > 0) {
+    yield warning(
       "the-value-lists-are-not-known",
-      `${waiting === 1 ? "1 event waits" : `${waiting} events wait`} for the tenant's value lists, which the service has not returned yet; events without values for them go on.`,
+      `${counted(waiting, "event waits", "events wait")} for the tenant's value lists, which the service has not returned yet; events without values for them go on.`,
     );
   }
-  const { failingEvents } = readings;
-  if (readings.valueListsKnown && failingEvents > 0) {
+  if (valueListsKnown && failingEvents > 0) {
     const which =
       failingEvents === 1
         ? "1 event cannot be processed, and is"
         : `At least ${failingEvents} events cannot be processed, and are`;
     const says = `${which} tried again every few seconds: the log says why (event.retry_scheduled).`;
-    warn("crmsyncchangestuck", says);
+    yield warning("crmsyncchangestuck", says);
   }
   if (warmUp.state === "cold") {
     const why = warmUp.failure === undefined ? "" : ` (${warmUp.failure})`;
-    warn(
+    yield warning(
       "the-ledger-is-cold-or-being-warmed",
       `The ledger is cold: listing kept failing${why}, so a change may cost a second request.`,
     );
   }
   if (isQuotaSpent(readings)) {
-    warn(
+    yield warning(
       "crmsyncquotaexhausted",
       `The hour's quota is spent; the next request returns at ${clockTime(quota.resetAt)}.`,
     );
   }
   if (fallback) {
-    warn(
+    yield warning(
       "crmsyncpacingsteady",
       "Requests are spread evenly for 24 hours, because the service answered a 429 that our own count did not expect: another program may use this token.",
     );
   }
-  return found;
 }
 
 /** A Redis that is nearly full, and whose keys fill it. */
@@ -226,43 +222,41 @@ const isQuotaSpent = (readings: Readings): boolean =>
 const isSlowForNow = (readings: Readings): boolean => readings.fallback || isQuotaSpent(readings);
 
 /** What the ledger and the service no longer agree on. */
-function ledgerFindings(
+function* ledgerFindings(
   { doubles, wentBackwardsAt }: Readings,
   { outcomes }: FindingContext,
-): Finding[] {
-  const gone = outcomes["relation_gone"] ?? 0;
-  const unknown = outcomes["relation_unknown"] ?? 0;
-  const found: Finding[] = [];
-  const warn = (says: string) => found.push(finding("warning", LEDGER_SECTION, says));
+): Iterable<Finding> {
   if (wentBackwardsAt !== undefined) {
-    warn(
+    yield warning(
+      LEDGER_SECTION,
       `Redis went back to an older state, or was emptied (noticed ${clockTime(wentBackwardsAt)}): the ledger was made cold and is warmed again. Events that were accepted since that state are lost, and so are pauses, held changes and dead letters that it lacks: reconcile an export of the CRM.`,
     );
   }
+  const gone = outcomes["relation_gone"] ?? 0;
   if (gone > 0) {
-    const relations =
-      gone === 1
-        ? "1 relation that crmsync had sent is"
-        : `${gone} relations that crmsync had sent are`;
-    warn(
+    const had = "that crmsync had sent";
+    const relations = counted(gone, `relation ${had} is`, `relations ${had} are`);
+    yield warning(
+      LEDGER_SECTION,
       `In the last hour ${relations} no longer on the service: somebody has deleted them, or the service was reset. Unchanged records are not sent again before: crmsync ledger forget --apply.`,
     );
   }
   const notStored = outcomes["not_stored"] ?? 0;
   if (notStored > 0) {
-    const changes = counted(notStored, "change", "changes");
-    warn(
+    const changes = counted(notStored, "change");
+    yield warning(
+      LEDGER_SECTION,
       `In the last hour the service did not have ${changes} that it had confirmed minutes before, of the few that are read again: others may be missing, too. They are sent again; compare the CRM with the service (crmsync reconcile), and ask those who run the service.`,
     );
   }
-  if (doubles.length > 0) found.push(doubleFinding(doubles));
+  if (doubles.length > 0) yield doubleFinding(doubles);
+  const unknown = outcomes["relation_unknown"] ?? 0;
   if (unknown > 0) {
-    const deletions = counted(unknown, "deletion", "deletions");
-    warn(
-      `In the last hour ${deletions} named a relation that was never known: if such a record was sent under another crmCode, its relation is still active. Reconcile an export of the CRM.`,
+    yield warning(
+      LEDGER_SECTION,
+      `In the last hour ${counted(unknown, "deletion")} named a relation that was never known: if such a record was sent under another crmCode, its relation is still active. Reconcile an export of the CRM.`,
     );
   }
-  return found;
 }
 
 /** It names crmCodes, so it is not notified (notify/topics.ts). */
@@ -272,27 +266,26 @@ function doubleFinding(doubles: Readings["doubles"]): Finding {
   const least = doubles.length >= MOST_DOUBLES ? "At least " : "";
   const records = counted(doubles.length, "record of the CRM has", "records of the CRM have");
   const says = `${least}${records} two relations, the older and the newer one: ${named.join("; ")}${more}. The mapping, or the value that it makes the crmCode of, has changed: end those that are not wanted.`;
-  return finding("warning", "one-record-has-two-relations", says);
+  return warning("one-record-has-two-relations", says);
 }
 
 /** Value lists that are old, and what was sent by lists that lacked a value. */
-function listFindings(readings: Readings, { hourMs }: FindingContext): Finding[] {
+function* listFindings(readings: Readings, { hourMs }: FindingContext): Iterable<Finding> {
   const { listsFetchedAt, listsMissed, now, reconciliation } = readings;
-  const found: Finding[] = [...lossFindings(readings)];
+  yield* lossFindings(readings);
   const ageMs = now - (listsFetchedAt ?? now);
   if (ageMs > LISTS_OLD_HOURS * hourMs) {
     const says = `The tenant's value lists are ${duration(ageMs)} old, because the service has returned none since: a value that it allows by now is left out, or refused.`;
-    found.push(finding("warning", "the-value-lists-are-old", says));
+    yield warning("the-value-lists-are-old", says);
   }
   const from = Math.max(comparedAt(reconciliation), now - MISSED_NAMED_MS);
   if (listsMissed !== undefined && listsMissed.at > from) {
     const fields = Object.entries(listsMissed.records).map(
-      ([field, count]) => `${field} (${count === 1 ? "1 record" : `${count} records`})`,
+      ([field, count]) => `${field} (${counted(count, "record")})`,
     );
     const says = `Since ${clockTime(listsMissed.at)} the tenant's lists allow values that were left out before, of ${fields.join(", ")} at most: reconcile an export of the CRM.`;
-    found.push(finding("warning", "values-that-the-lists-lacked", says));
+    yield warning("values-that-the-lists-lacked", says);
   }
-  return found;
 }
 
 /** Values that a list has lost: for a day, and for as long as relations lack a value of the field. */
@@ -303,16 +296,17 @@ function lossFindings({ listsLost, now, sentWithout }: Readings): Finding[] {
     const what =
       values === "any"
         ? `${field} allows only listed values since ${clockTime(at)}`
-        : `${field} lost ${counted(values.length, "value", "values")} at ${clockTime(at)}`;
-    const sent =
-      without === 1
-        ? "1 relation was sent without its"
-        : `${without} relations were sent without theirs`;
+        : `${field} lost ${counted(values.length, "value")} at ${clockTime(at)}`;
+    const sent = counted(
+      without,
+      "relation was sent without its",
+      "relations were sent without theirs",
+    );
     return [without === 0 ? what : `${what}; ${sent}`];
   });
   if (lost.length === 0) return [];
   const says = `The tenant's lists allow less: ${lost.join("; ")}. What the service has there stays; what lacks a value is sent again once its list has the value again.`;
-  return [finding("warning", "a-value-list-has-lost-values", says)];
+  return [warning("a-value-list-has-lost-values", says)];
 }
 
 /** When the last comparison with an export began, ms: it has found what was missing by then. */
@@ -330,7 +324,7 @@ function stuckFindings({ bulkPause, minutes, now, oldest }: Readings): Finding[]
   if (stuck.length === 0) return [];
   const since = Math.min(...stuck);
   const says = `The oldest change has been waiting since ${clockTime(since)}.`;
-  return [finding("warning", "crmsyncchangestuck", says)];
+  return [warning("crmsyncchangestuck", says)];
 }
 
 function redisFindings({ dataDirMib = Infinity, isRedisDirGone, redis }: Readings): Finding[] {
@@ -338,10 +332,10 @@ function redisFindings({ dataDirMib = Infinity, isRedisDirGone, redis }: Reading
   return [
     ...(dataDirMib < LITTLE_MIB ? [finding("critical", "crmsyncredisaway", full)] : []),
     ...durabilityProblems(redis, isRedisDirGone).map((problem) =>
-      finding("warning", "crmsyncredisnotdurable", `Redis: ${problem}.`),
+      warning("crmsyncredisnotdurable", `Redis: ${problem}.`),
     ),
     ...savingProblems(redis).map((problem) =>
-      finding("warning", "crmsyncredissavesfailing", `Redis: ${problem}.`),
+      warning("crmsyncredissavesfailing", `Redis: ${problem}.`),
     ),
   ];
 }
@@ -356,7 +350,7 @@ function clockFindings({ now, clocksAhead, clockStep }: Readings): Finding[] {
       aheadMs > 0
         ? `The clock of ${name} is ${off} ahead of Redis' clock: its events count as of their arrival.`
         : `The clock of ${name} was set back by ${off}${seen.isRight === true ? ", and is right again" : ": its events count as of their arrival"}. Changes that were made just after that may be missing at the service: reconcile an export of this CRM.`;
-    return aheadMs === 0 ? [] : [finding("warning", "crmsyncsourceclockahead", says)];
+    return aheadMs === 0 ? [] : [warning("crmsyncsourceclockahead", says)];
   });
   return [...step, ...ahead];
 }
@@ -365,7 +359,7 @@ function stepFinding(now: number, { stepMs, at }: ClockStep): Finding[] {
   if (now - at > STEP_NAMED_MS) return [];
   const side = stepMs > 0 ? "forward" : "back";
   const says = `Redis' clock was set ${side} by ${duration(Math.abs(stepMs))} (${clockTime(at)}): pauses and retries may end earlier or later, and the service may answer 429 once. No change is lost.`;
-  return [finding("warning", "the-clock-of-redis-was-set", says)];
+  return [warning("the-clock-of-redis-was-set", says)];
 }
 
 /** CRMs that have lost changes, until a comparison that began afterwards: it has found what is missing. */
@@ -384,15 +378,10 @@ function senderFindings({ now, sources }: Readings, { outcomes }: FindingContext
   const silent = Object.entries(sources).filter(([, at]) => isSilent(now, at));
   const says = `Requests of senders were not accepted in the last hour: ${errors.join(", ")}; their events are not here.`;
   return [
-    ...(errors.length === 0 ? [] : [finding("warning", "crmsyncsendererrors", says)]),
+    ...(errors.length === 0 ? [] : [warning("crmsyncsendererrors", says)]),
     ...reusedFindings(outcomes),
     ...silent.map(([name, at]) =>
-      finding(
-        "warning",
-        "crmsyncsourcesilent",
-        `${name} has sent nothing since ${clockTime(at)}.`,
-        name,
-      ),
+      warning("crmsyncsourcesilent", `${name} has sent nothing since ${clockTime(at)}.`, name),
     ),
   ];
 }
@@ -401,17 +390,15 @@ function reusedFindings(outcomes: FindingContext["outcomes"]): Finding[] {
   return Object.entries(outcomes).flatMap(([name, count]) => {
     const source = /^id_reused (.+)$/.exec(name)?.[1];
     if (source === undefined || count === 0) return [];
-    const events = count === 1 ? "1 event had" : `${count} events had`;
-    const says = `In the last hour ${events} the source ${source} and an id of an earlier event, and other content: each was processed as a change of its own. Each change needs an id of its own.`;
-    return [finding("warning", "event-ids-that-are-used-again", says, source)];
+    const says = `In the last hour ${counted(count, "event")} had the source ${source} and an id of an earlier event, and other content: each was processed as a change of its own. Each change needs an id of its own.`;
+    return [warning("event-ids-that-are-used-again", says, source)];
   });
 }
 
 function deadLetterFindings({ deadLetters, expiring }: Readings): Finding[] {
   if (deadLetters === 0) return [];
-  const count = deadLetters === 1 ? "1 dead letter waits" : `${deadLetters} dead letters wait`;
-  const says = `${count} for a person: crmsync dead list.`;
-  return [...expiringFindings(expiring), finding("warning", "crmsyncdeadletters", says)];
+  const says = `${counted(deadLetters, "dead letter waits", "dead letters wait")} for a person: crmsync dead list.`;
+  return [...expiringFindings(expiring), warning("crmsyncdeadletters", says)];
 }
 
 function expiringFindings(expiring: Readings["expiring"]): Finding[] {
@@ -421,17 +408,16 @@ function expiringFindings(expiring: Readings["expiring"]): Finding[] {
     soon === 1
       ? `1 dead letter is deleted within ${duration(firstMs)} unless it is redriven or dropped`
       : `${soon} dead letters are deleted within ${duration(withinMs)}, the first one in ${duration(firstMs)}, unless they are redriven or dropped`;
-  const section = "crmsyncdeadlettersexpiring";
-  return [finding("warning", section, `${says}: crmsync dead list says when.`)];
+  return [warning("crmsyncdeadlettersexpiring", `${says}: crmsync dead list says when.`)];
 }
 
 function tokenFindings({ tokenAgeDays }: FindingContext): Finding[] {
   if (tokenAgeDays === undefined) return [];
   if (isIssuedAhead(tokenAgeDays)) {
     const says = `SERVICE_TOKEN_ISSUED_AT is ${-tokenAgeDays} days ahead, so nothing tells when the token is old: correct it, and restart.`;
-    return [finding("warning", "crmsynctokenold", says)];
+    return [warning("crmsynctokenold", says)];
   }
   if (tokenAgeDays < TOKEN_OLD_DAYS) return [];
   const says = `The service token is ${tokenAgeDays} days old; it should be replaced every 90 days.`;
-  return [finding("warning", "crmsynctokenold", says)];
+  return [warning("crmsynctokenold", says)];
 }

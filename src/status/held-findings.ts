@@ -4,14 +4,14 @@ import { isOver } from "../state/approvals.ts";
 import { isUnusual } from "../sync/emptied.ts";
 import { askedText, endText } from "./approval-text.ts";
 import { clockTime } from "./clock-time.ts";
-import { finding, type Finding } from "./finding.ts";
+import { finding, warning, type Finding } from "./finding.ts";
 import type { Readings } from "./readings.ts";
 
 export function terminationFindings({ terminations }: Readings): Finding[] {
   const { held, heldSince, limit } = terminations;
   if (held === 0 || heldSince === undefined) return [];
   const says = `${counted(held, "change is held", "changes are held")} since ${clockTime(heldSince)}: terminations beyond TERMINATE_LIMIT (${limitNow(limit)}) or of a record that did not write its relation, or updates that empty fields beyond EMPTY_LIMIT. Release or drop them (crmsync held list). All other changes go on.`;
-  return [finding("warning", "crmsyncheldterminations", says)];
+  return [warning("crmsyncheldterminations", says)];
 }
 
 /** The present limit, which may have been raised since the terminations were held. */
@@ -46,5 +46,5 @@ export const approvalFindings = ({ approvals, now }: Readings): Finding[] =>
     .slice(0, MOST_NAMED)
     .map((one) => {
       const says = `1 act waits for approval: ${one.asker.by} asks to ${askedText(one)}. It ${endText(one)} (crmsync approvals approve ${one.id}).`;
-      return finding("warning", "an-act-waits-for-approval", says, one.id);
+      return warning("an-act-waits-for-approval", says, one.id);
     });

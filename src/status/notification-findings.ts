@@ -2,7 +2,7 @@
 import { counted } from "../ops/counted.ts";
 import { toldOffAfterMs } from "../state/told-outcomes.ts";
 import { clockTime } from "./clock-time.ts";
-import { finding, type Finding } from "./finding.ts";
+import { warning, type Finding } from "./finding.ts";
 import type { Readings } from "./readings.ts";
 
 export function notificationFindings({ notifications }: Readings): Finding[] {
@@ -10,7 +10,7 @@ export function notificationFindings({ notifications }: Readings): Finding[] {
   if (failure === undefined) return [];
   const wait = counted(waiting, "notification waits", "notifications wait");
   const says = `NOTIFY_URL takes no notification since ${clockTime(failure.since)} (${failure.why}); ${wait}: crmsync notify test says why.`;
-  return [finding("warning", "crmsyncnotificationsfailing", says)];
+  return [warning("crmsyncnotificationsfailing", says)];
 }
 
 export function outcomeFindings({ now, told }: Readings, hourMs: number): Finding[] {
@@ -35,8 +35,7 @@ export function outcomeFindings({ now, told }: Readings, hourMs: number): Findin
   const says = [...fails, ...left].join("; ");
   if (says === "") return [];
   return [
-    finding(
-      "warning",
+    warning(
       "outcomes-are-not-told",
       `${says}. The CRM may show an older state: crmsync notify test says why.`,
     ),

@@ -1,8 +1,9 @@
 /** What is wrong with processes: silent, frozen, far from Redis, with a wrong clock, without an audit trail or a key. Pure. */
+import { counted } from "../ops/counted.ts";
 import { isQuiet, type RunningProcess, type TokenDoubt } from "../state/heartbeats.ts";
 import { clockTime } from "./clock-time.ts";
 import { duration } from "./duration.ts";
-import { finding, type Finding } from "./finding.ts";
+import { warning, type Finding } from "./finding.ts";
 import type { Readings } from "./readings.ts";
 import { areProcessesUnknown } from "./rejected-writes.ts";
 
@@ -35,13 +36,12 @@ function signInFindings(processes: readonly RunningProcess[]): Finding[] {
   const problems = new Set(processes.flatMap(({ signInProblem }) => signInProblem ?? []));
   return [...problems].map((problem) => {
     const says = `Nobody can sign in to the console at ${problem}. Sessions that are open go on, and tokens work.`;
-    return finding("warning", "nobody-can-sign-in", says);
+    return warning("nobody-can-sign-in", says);
   });
 }
 
 const quietFinding = ({ id, seenAt }: RunningProcess): Finding =>
-  finding(
-    "warning",
+  warning(
     "crmsyncdown",
     `The process ${id} has sent no heartbeat since ${clockTime(seenAt)}: it hangs, or was killed.`,
   );
@@ -50,7 +50,7 @@ function frozenFinding(now: number, { id, frozen }: RunningProcess): Finding[] {
   if (frozen === undefined || now - frozen.to > FROZEN_NAMED_MS) return [];
   const { from, to } = frozen;
   const says = `The process ${id} was frozen from ${clockTime(from)} to ${clockTime(to)} (${duration(to - from)}): it did not run. Other processes may have repeated its work.`;
-  return [finding("warning", "crmsyncprocessfrozen", says)];
+  return [warning("crmsyncprocessfrozen", says)];
 }
 
 /** What it means that processes have different values of a setting. */
@@ -74,7 +74,7 @@ function settingFindings(processes: readonly RunningProcess[]): Finding[] {
     if (values.size < 2) return [];
     const each = [...values].map(([value, [one]]) => `${one?.id ?? ""} has ${value}`).join(", ");
     const says = `Processes have different ${name}: ${each}. ${EFFECTS[name] ?? EFFECT}`;
-    return [finding("warning", "processes-have-different-settings", says)];
+    return [warning("processes-have-different-settings", says)];
   });
 }
 
@@ -88,7 +88,7 @@ function speedFinding(processes: readonly RunningProcess[]): Finding[] {
   const others =
     slow.length === 1 ? "" : ` (and over ${SLOW_PING_MS} ms to answer ${slow.length - 1} more)`;
   const says = `Redis takes ${Math.round(slowest.pingMs)} ms to answer the process ${slowest.id}${others}: each change needs several answers, so changes are sent slowly.`;
-  return [finding("warning", "crmsyncredisslow", says)];
+  return [warning("crmsyncredisslow", says)];
 }
 
 function clockFinding({ id, clockAheadMs = 0 }: RunningProcess): Finding[] {
@@ -96,50 +96,48 @@ function clockFinding({ id, clockAheadMs = 0 }: RunningProcess): Finding[] {
   if (off <= CLOCK_WRONG_MS) return [];
   const side = clockAheadMs > 0 ? "ahead of" : "behind";
   const says = `The clock of the process ${id} is ${duration(off)} ${side} Redis' clock: retries may come late, and certificates are checked by the clock of the machine.`;
-  return [finding("warning", "the-clock-of-a-process-is-wrong", says)];
+  return [warning("the-clock-of-a-process-is-wrong", says)];
 }
 
 /** An act whose line is not there after this time is late, ms: usually it is there within two seconds. */
 const LATE_MS = 60_000;
 
-export const syncingIn = ({ processes }: Processes): RunningProcess[] =>
-  processes.filter(({ roles }) => roles.includes("sync"));
-
-/** The processes that cannot write their audit trail, and why. */
-export const auditFailuresIn = (readings: Processes): { id: string; why: string }[] =>
-  syncingIn(readings).flatMap(({ id, auditFailure: why }) =>
+/**
+ * The processes with the role sync that do not send because of this, and why: `some`, as long as others send,
+ * or why `all` of them do not, which is a stop (stops.ts).
+ */
+export function notSendingIn<Cause extends "auditFailure" | "tokenDoubt">(
+  { processes }: Processes,
+  cause: Cause,
+) {
+  const syncing = processes.filter(({ roles }) => roles.includes("sync"));
+  const stopped = syncing.flatMap(({ id, [cause]: why }) =>
     why === undefined ? [] : [{ id, why }],
   );
+  const isAll = stopped.length === syncing.length;
+  return {
+    some: isAll ? [] : stopped,
+    all: isAll ? stopped[0]?.why : undefined,
+    isNone: stopped.length === 0,
+  };
+}
 
-/** Failures of some of the processes; failures of all of them are a stop (stops.ts). */
-export function auditFindings(readings: Readings): Finding[] {
+export function* auditFindings(readings: Readings): Iterable<Finding> {
   const { actWaitsSince, now } = readings;
-  const failures = auditFailuresIn(readings);
-  const warn = (says: string) => finding("warning", "crmsyncauditfailed", says);
-  const found =
-    failures.length === syncingIn(readings).length
-      ? []
-      : failures.map(({ id, why }) =>
-          warn(
-            `The process ${id} cannot write its audit trail (${why}): it leaves changes to the other processes.`,
-          ),
-        );
-  // While a trail cannot be written, that is the cause.
-  if (failures.length === 0 && actWaitsSince !== undefined && now - actWaitsSince > LATE_MS) {
-    const says = `An act of an operator waits since ${clockTime(actWaitsSince)} for its line in the audit trail: no running process with the role sync has AUDIT_LOG.`;
-    found.push(warn(says));
+  const { some, isNone } = notSendingIn(readings, "auditFailure");
+  for (const { id, why } of some) {
+    const says = `The process ${id} cannot write its audit trail (${why}): it leaves changes to the other processes.`;
+    yield warning("crmsyncauditfailed", says);
   }
-  return found;
+  // While a trail cannot be written, that is the cause.
+  if (isNone && actWaitsSince !== undefined && now - actWaitsSince > LATE_MS) {
+    const says = `An act of an operator waits since ${clockTime(actWaitsSince)} for its line in the audit trail: no running process with the role sync has AUDIT_LOG.`;
+    yield warning("crmsyncauditfailed", says);
+  }
 }
 
 /** Section of docs/runbook.md. */
 export const TENANT_UNKNOWN = "crmsynctenantunknown";
-
-/** The processes that do not send because their token may be another tenant's, and why. */
-export const tokenDoubtsIn = (readings: Processes): { id: string; doubt: TokenDoubt }[] =>
-  syncingIn(readings).flatMap(({ id, tokenDoubt: doubt }) =>
-    doubt === undefined ? [] : [{ id, doubt }],
-  );
 
 export const doubtText = (doubt: TokenDoubt): string =>
   doubt === "foreign"
@@ -155,50 +153,33 @@ export const secretFindings = (readings: Processes): Finding[] => [
 const unusableFindings = ({ processes }: Processes): Finding[] =>
   processes.flatMap(({ id, secretProblems = [] }) =>
     secretProblems.map((problem) =>
-      finding(
-        "warning",
+      warning(
         "the-file-of-a-secret-cannot-be-used",
         `The process ${id} goes on with the former ${problem}. A restart fails until the file is right.`,
       ),
     ),
   );
 
-/** Doubts of some of the processes; doubts of all of them are a stop (stops.ts). */
-function tenantFindings(readings: Processes): Finding[] {
-  const doubts = tokenDoubtsIn(readings);
-  if (doubts.length === syncingIn(readings).length) return [];
-  return doubts.map(({ id, doubt }) => {
-    const says = `${doubtText(doubt)}. The process ${id} leaves changes to the other processes.`;
-    return finding("warning", TENANT_UNKNOWN, says);
+const tenantFindings = (readings: Processes): Finding[] =>
+  notSendingIn(readings, "tokenDoubt").some.map(({ id, why }) => {
+    const says = `${doubtText(why)}. The process ${id} leaves changes to the other processes.`;
+    return warning(TENANT_UNKNOWN, says);
   });
-}
 
-export function sealingFindings({ processes, resealed }: Readings): Finding[] {
-  const warn = (says: string) => finding("warning", "the-state-key", says);
-  const lacking = processes.flatMap(({ id, lacksKey }) =>
-    lacksKey === undefined
-      ? []
-      : [
-          warn(
-            `The process ${id} does not have the key ${lacksKey} that Redis is sealed with: it leaves changes to the other processes.`,
-          ),
-        ],
-  );
-  if (resealed === undefined) return lacking;
+export function* sealingFindings({ processes, resealed }: Readings): Iterable<Finding> {
+  for (const { id, lacksKey } of processes) {
+    if (lacksKey === undefined) continue;
+    const says = `The process ${id} does not have the key ${lacksKey} that Redis is sealed with: it leaves changes to the other processes.`;
+    yield warning("the-state-key", says);
+  }
+  if (resealed === undefined) return;
   const missing = Object.entries(resealed.missing);
-  return [
-    ...lacking,
-    ...missing.map(([keyId, values]) =>
-      warn(
-        `${values === 1 ? "1 value" : `${values} values`} in Redis cannot be opened: sealed with the key ${keyId}, which STATE_KEY does not hold. Add it after a blank.`,
-      ),
-    ),
-    ...(missing.length === 0
-      ? [
-          warn(
-            "Values in Redis are being sealed with the new STATE_KEY: keep the old one until then.",
-          ),
-        ]
-      : []),
-  ];
+  for (const [keyId, values] of missing) {
+    const says = `${counted(values, "value")} in Redis cannot be opened: sealed with the key ${keyId}, which STATE_KEY does not hold. Add it after a blank.`;
+    yield warning("the-state-key", says);
+  }
+  if (missing.length > 0) return;
+  const says =
+    "Values in Redis are being sealed with the new STATE_KEY: keep the old one until then.";
+  yield warning("the-state-key", says);
 }

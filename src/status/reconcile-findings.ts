@@ -2,7 +2,7 @@
 import { counted } from "../ops/counted.ts";
 import type { ByKind } from "../state/reconciliations.ts";
 import { clockTime } from "./clock-time.ts";
-import { finding, type Finding } from "./finding.ts";
+import { warning, type Finding } from "./finding.ts";
 import type { Readings } from "./readings.ts";
 
 export const reconcileFindings = (readings: Readings): Finding[] => [
@@ -22,16 +22,15 @@ export const nextRunAt = ({ isFeeding, reconcileNextAt }: Readings): number | un
 function scheduleFindings(readings: Readings): Finding[] {
   const { now, reconcileNextAt, reconcileRuns } = readings;
   if (reconcileNextAt === undefined) return [];
-  const warn = (runbook: string, says: string) => [finding("warning", runbook, says)];
   if (now - (nextRunAt(readings) ?? now) > OVERDUE_MS) {
     const says = `The scheduled reconciliation that was due at ${clockTime(reconcileNextAt)} has not ended: the log says why (reconcile.later).`;
-    return warn("crmsyncreconcileoverdue", says);
+    return [warning("crmsyncreconcileoverdue", says)];
   }
   const last = reconcileRuns.schedule;
   if (last === undefined || last.result === "success") return [];
   const how = last.result === "failed" ? "failed" : "stopped, and asks for a decision";
   const says = `The last scheduled reconciliation (${clockTime(last.at)}) has ${how}: its result in DATA_DIR/reconcile and the log say why.`;
-  return warn("crmsyncreconcileoverdue", says);
+  return [warning("crmsyncreconcileoverdue", says)];
 }
 
 /** Kinds that a plan repairs. */
@@ -70,7 +69,7 @@ function driftFindings(readings: Readings): Finding[] {
   const differ = counted(newest.relations, "relation differs", "relations differ");
   const found = `${differ} from the CRM, as the comparison ${comparisonText(newest)} found`;
   const says = `${found}${othersText(others)}: carry its plan out, or compare again (crmsync reconcile).`;
-  return [finding("warning", "crmsyncdrift", says)];
+  return [warning("crmsyncdrift", says)];
 }
 
 const comparisonText = ({ at, name }: Pick<Differences, "at" | "name">): string =>
@@ -99,20 +98,18 @@ function leftOutFindings({ reconciliation }: Readings): Finding[] {
   const named = fields.slice(0, MOST_FIELDS).map(([field, count]) => `${field} ${count}`);
   const more = fields.length > MOST_FIELDS ? ", …" : "";
   const says = `The comparison ${comparisonText({ at, name })} left out ${counted(sum, "value")} of the CRM that the mapping could not use (${named.join(", ")}${more}): the service keeps what it has there. Correct the export or the mapping.`;
-  return [finding("warning", "values-were-left-out", says)];
+  return [warning("values-were-left-out", says)];
 }
 
-function folderFindings({ folder }: Readings): Finding[] {
-  if (folder === undefined) return [];
+function* folderFindings({ folder }: Readings): Iterable<Finding> {
+  if (folder === undefined) return;
   const { failed, trouble, waiting } = folder;
-  const found: Finding[] = [];
   if (trouble !== undefined) {
     const waits = waiting === 0 ? "" : `; ${counted(waiting, "file waits", "files wait")}`;
-    found.push(finding("warning", "crmsyncreconcileblocked", `RECONCILE_DIR: ${trouble}${waits}.`));
+    yield warning("crmsyncreconcileblocked", `RECONCILE_DIR: ${trouble}${waits}.`);
   }
   if (failed > 0) {
-    const says = `${counted(failed, "export", "exports")} in RECONCILE_DIR/failed could not be used or ask for a decision: the .result.json beside each says why. Move it away when it is dealt with.`;
-    found.push(finding("warning", "crmsyncreconcilefailed", says));
+    const says = `${counted(failed, "export")} in RECONCILE_DIR/failed could not be used or ask for a decision: the .result.json beside each says why. Move it away when it is dealt with.`;
+    yield warning("crmsyncreconcilefailed", says);
   }
-  return found;
 }

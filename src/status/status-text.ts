@@ -91,14 +91,14 @@ function processesText(status: Status): string {
   const versions = new Set(processes.map(({ version }) => version));
   const mixed = versions.size > 1 ? ` of versions ${[...versions].join(" and ")}` : "";
   const roles = processes.map(({ roles }) => roles.join("+")).join(", ");
-  return `${processes.length === 1 ? "1 process" : `${processes.length} processes`}${mixed} (${roles})`;
+  return `${counted(processes.length, "process", "processes")}${mixed} (${roles})`;
 }
 
 function calmText({ backlog }: Status): string {
   const waiting = waitingIn(backlog);
   return waiting === 0
     ? "✓ nothing needs attention"
-    : `✓ nothing needs attention; ${waiting} ${waiting === 1 ? "change is" : "changes are"} on the way`;
+    : `✓ nothing needs attention; ${counted(waiting, "change is", "changes are")} on the way`;
 }
 
 export const waitingIn = ({ live, bulk, inbox, toFetch }: Status["backlog"]): number =>

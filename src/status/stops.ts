@@ -8,13 +8,7 @@ import { runsAtLimit } from "../ops/redis-script.ts";
 import { isFull } from "../state/redis-health.ts";
 import { LANES, type Lane } from "../event/lane.ts";
 import { inWords, REJECTING } from "../sync/service-reply.ts";
-import {
-  auditFailuresIn,
-  doubtText,
-  syncingIn,
-  TENANT_UNKNOWN,
-  tokenDoubtsIn,
-} from "./process-findings.ts";
+import { doubtText, notSendingIn, TENANT_UNKNOWN } from "./process-findings.ts";
 import { missingRoles, requestsFor, unpausedIn, waitingIn } from "./backlog.ts";
 import { clockTime } from "./clock-time.ts";
 import type { Readings } from "./readings.ts";
@@ -103,10 +97,8 @@ const STOPS: readonly StopRow[] = [
     runbook: "crmsyncauditfailed",
     endsByItself: false,
     says(readings) {
-      const failures = auditFailuresIn(readings);
-      const [first] = failures;
-      if (first === undefined || failures.length < syncingIn(readings).length) return undefined;
-      return `The audit trail cannot be written (${first.why}): nothing is sent until it can.`;
+      const { all: why } = notSendingIn(readings, "auditFailure");
+      return why && `The audit trail cannot be written (${why}): nothing is sent until it can.`;
     },
   },
   {
@@ -114,9 +106,8 @@ const STOPS: readonly StopRow[] = [
     runbook: TENANT_UNKNOWN,
     endsByItself: false,
     says(readings) {
-      const [first, ...others] = tokenDoubtsIn(readings);
-      if (first === undefined || others.length + 1 < syncingIn(readings).length) return undefined;
-      return `${doubtText(first.doubt)}. Nothing is sent with it.`;
+      const { all: doubt } = notSendingIn(readings, "tokenDoubt");
+      return doubt && `${doubtText(doubt)}. Nothing is sent with it.`;
     },
   },
   {

@@ -18,7 +18,7 @@ const readings = (processes: ReturnType<typeof processOf>[], actWaitsSince?: num
   ({ now: NOW, processes, actWaitsSince }) as unknown as Readings;
 
 const says = (...given: Parameters<typeof readings>) =>
-  auditFindings(readings(...given)).map((one) => one.says);
+  Array.from(auditFindings(readings(...given)), (one) => one.says);
 
 const FULL = "/var/log/audit.log on host: ENOSPC";
 
@@ -38,7 +38,7 @@ it("is a stop when no process with the role sync can write", () => {
     processOf("b", FULL),
     processOf("c", undefined, ["http"]),
   ]);
-  expect(auditFindings(all)).toEqual([]);
+  expect([...auditFindings(all)]).toEqual([]);
   const rest = {
     redis: { usedBytes: 0, limitBytes: 0, version: "7.0" },
     paused: [],

@@ -25,7 +25,7 @@ it("nothing waits", () => {
   const idle = statusOf({});
   expect(idle).toMatchObject({ waiting: 0, plan: null, requests: 0, paused: null, endsAt: null });
   expect(bulkText(idle, AT)).toBe("nothing waits");
-  expect(bulkFindings(readings({}))).toEqual([]);
+  expect([...bulkFindings(readings({}))]).toEqual([]);
 });
 
 const WAITING: Partial<Readings> = {
@@ -75,7 +75,7 @@ it("while the lane is paused its end and that of the backlog are unknown, and a 
   );
   expect(drainedAt(paused)).toBeUndefined();
   expect(drainedAt({ ...paused, unsynced: { live: 1, bulk: 0 } })).toBe(NOW + 1000);
-  expect(bulkFindings(paused)).toMatchObject([
+  expect([...bulkFindings(paused)]).toMatchObject([
     {
       severity: "warning",
       says: "The lane bulk is paused since 2026-11-22T01:59:00Z by ada@host: the CRM is being moved. 4900 bulk changes wait until crmsync bulk resume; live changes go on.",
@@ -90,12 +90,12 @@ it("a plan that no process carries out any more has no end, and a finding says s
   const status = bulkStatusOf(interrupted, 100);
   expect(status).toMatchObject({ plan: { left: 4600, running: false }, endsAt: null });
   expect(bulkText(status, AT)).toMatch(/which was interrupted.* · ends unknown until the plan/);
-  expect(bulkFindings(interrupted)).toMatchObject([
+  expect([...bulkFindings(interrupted)]).toMatchObject([
     { says: expect.stringContaining("interrupted with 4600 of 5000 changes left") as string },
   ]);
   // Its last changes wait: nothing is left to feed.
   const feeding = { id: "p", entries: 5000, left: 0, requests: 0 };
-  expect(bulkFindings({ ...interrupted, feeding })).toEqual([]);
+  expect([...bulkFindings({ ...interrupted, feeding })]).toEqual([]);
 });
 
 it("while all sending is stopped, the end is unknown", () => {

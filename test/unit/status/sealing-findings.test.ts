@@ -3,7 +3,8 @@ import type { Readings } from "../../../src/status/readings.ts";
 import { sealingFindings } from "../../../src/status/process-findings.ts";
 
 const says = (readings: Partial<Readings>) =>
-  sealingFindings({ processes: [], resealed: undefined, ...readings } as Readings).map(
+  Array.from(
+    sealingFindings({ processes: [], resealed: undefined, ...readings } as Readings),
     (one) => one.says,
   );
 
