@@ -166,9 +166,7 @@ test("an export names a compressed file that cannot be read", async () => {
   await visitor.logIn(VIEWER);
   const form = { form: proofIn((await visitor.request("/console/audit")).text), format: "ndjson" };
   const { status, text } = await visitor.post("/console/audit/export", form);
-  expect({ status, text }).toMatchObject({
-    text: expect.stringContaining("cut.log.1.gz cannot be read: "),
-  });
+  expect(text).toContain("cut.log.1.gz cannot be read: ");
   expect(status).toBeGreaterThanOrEqual(400);
 });
 
