@@ -194,15 +194,14 @@ export class RecordNames {
         looked += PAGE;
         codes.push(...pairsOf(flat).flatMap(([code]) => (isLike(code) ? [code] : [])));
         if (codes.length > MOST) return { codes, cut: "there are more" };
-        if (looked >= MOST_ROWS && cursor !== "0") return { codes, cut: await this.#cutText() };
+        if (looked >= MOST_ROWS && cursor !== "0") {
+          const rows = await redis.hlen(keys.ledger);
+          const cut = `of ${rows} crmCodes only the first ${MOST_ROWS} were looked through`;
+          return { codes, cut };
+        }
       } while (cursor !== "0");
     }
     return { codes, cut: "" };
-  }
-
-  async #cutText(): Promise<string> {
-    const rows = await this.#stores.redis.hlen(this.#stores.keys.ledger);
-    return `of ${rows} crmCodes only the first ${MOST_ROWS} were looked through`;
   }
 }
 
