@@ -55,7 +55,8 @@ export const nowReading: Reading<number> = reading(
 type Discarded = Error & { readonly previousErrors?: readonly Error[] };
 
 type Readings = Readonly<Record<string, Reading<unknown>>>;
-type Meanings<R extends Readings> = { [K in keyof R]: ReturnType<R[K]["meaning"]> };
+export type Meaning<R extends Reading<unknown>> = ReturnType<R["meaning"]>;
+type Meanings<R extends Readings> = { [K in keyof R]: Meaning<R[K]> };
 
 /** @throws the error of the first reading that Redis did not carry out. */
 export async function readTogether<R extends Readings>(

@@ -4,7 +4,7 @@
  * all of them old at once.
  */
 import type { Redis } from "ioredis";
-import type { Reading } from "../ops/redis-reading.ts";
+import type { Meaning } from "../ops/redis-reading.ts";
 import type { Keys } from "./keys.ts";
 import { luaReading, Store } from "./store.ts";
 
@@ -19,15 +19,6 @@ const BATCH_BYTES = 1_048_576;
 
 /** How long before its end a letter is announced, ms; half of its whole time, if that is shorter. */
 const ANNOUNCED_MS = 3 * DAY_MS;
-
-export interface ExpiringLetters {
-  /** Letters that are deleted soon. */
-  readonly soon: number;
-  /** How soon that is, ms. */
-  readonly withinMs: number;
-  /** When the first one is deleted, in ms from now. */
-  readonly firstMs: number;
-}
 
 export class DeadLetterExpiry extends Store {
   readonly #afterMs: number | undefined;
@@ -50,7 +41,7 @@ export class DeadLetterExpiry extends Store {
   }
 
   /** Undefined when no letter is ever deleted, or there is none. */
-  reading(): Reading<ExpiringLetters | undefined> {
+  reading() {
     const afterMs = this.#afterMs ?? 0;
     const withinMs = Math.min(ANNOUNCED_MS, afterMs / 2);
     return luaReading(
@@ -60,7 +51,14 @@ export class DeadLetterExpiry extends Store {
       ([soon, first]: [number, string]) =>
         this.#afterMs === undefined || first === ""
           ? undefined
-          : { soon, withinMs, firstMs: Math.max(0, Number(first)) },
+          : {
+              /** Letters that are deleted soon. */
+              soon,
+              /** How soon that is, ms. */
+              withinMs,
+              /** When the first one is deleted, in ms from now. */
+              firstMs: Math.max(0, Number(first)),
+            },
     );
   }
 
@@ -82,3 +80,5 @@ export class DeadLetterExpiry extends Store {
     return left;
   }
 }
+
+export type ExpiringLetters = NonNullable<Meaning<ReturnType<DeadLetterExpiry["reading"]>>>;

@@ -1,5 +1,5 @@
 /** The ledger as a whole: its warm-up from the list endpoint, its size. */
-import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
+import { readOne, reading, type Meaning, type Reading } from "../ops/redis-reading.ts";
 import { crmCodeProblem } from "../service-spec/crm-code.ts";
 import { rowWithoutProof, type LedgerRow } from "../sync/ledger-row.ts";
 import { type Call, type Check, Store } from "./store.ts";
@@ -10,20 +10,9 @@ import { scanHash } from "./scan.ts";
  * How far the warm-up got. `new`: not begun, also after Redis has lost everything. `cold`: listing
  * keeps failing, and changes are sent without a warm ledger until listing succeeds.
  */
-export interface WarmUp {
-  readonly state: "new" | "running" | "done" | "cold";
-  /** Where listing continues; undefined: at the start. */
-  readonly cursor: string | undefined;
-  readonly relations: number;
-  /** When the service was listed, by Redis' clock, ms; undefined: not yet, or by an older release. */
-  readonly listedAt: number | undefined;
-  /** More than half of the rows were gone when a change was staged or taken: deleted by somebody, or evicted. */
-  readonly lost: boolean;
-  /** Since when changes are sent without a warm ledger, ms. */
-  readonly coldSince: number | undefined;
-  /** Why the last listing failed, as the client names it; undefined when it did not fail. */
-  readonly failure: string | undefined;
-}
+type WarmUpState = "new" | "running" | "done" | "cold";
+
+export type WarmUp = Meaning<ReturnType<Ledger["warmUpReading"]>>;
 
 /** After this long without a sign of its process, another one may take the warm-up over, ms. */
 const LEASE_MS = 10_000;
@@ -34,8 +23,8 @@ export const RENEW_WARM_UP_MS = LEASE_MS / 4;
 /** Rows that are read, or written, in one round trip: Redis does nothing else meanwhile. */
 const PAGE = 500;
 
-/** How many such pages are searched for relations that exist. */
-const PAGES_SEARCHED = 20;
+/** How many rows are searched for relations that exist. */
+const MOST_SEARCHED = 20 * PAGE;
 
 /** What is known of one listed page. */
 export interface ListedPage {
@@ -155,14 +144,19 @@ export class Ledger extends Store {
     return readOne(this.redis, this.warmUpReading());
   }
 
-  warmUpReading(): Reading<WarmUp> {
+  warmUpReading() {
     return reading(["hgetall", this.keys.warmUp], (field: Record<string, string>) => ({
-      state: (field["state"] as WarmUp["state"] | undefined) ?? "new",
+      state: (field["state"] ?? "new") as WarmUpState,
+      /** Where listing continues; undefined: at the start. */
       cursor: field["cursor"],
       relations: Number(field["relations"] ?? 0),
+      /** When the service was listed, by Redis' clock, ms; undefined: not yet, or by an older release. */
       listedAt: field["at"] === undefined ? undefined : Number(field["at"]),
+      /** More than half of the rows were gone when a change was staged or taken: deleted by somebody, or evicted. */
       lost: field["lost"] !== undefined,
+      /** Since when changes are sent without a warm ledger, ms. */
       coldSince: field["cold"] === undefined ? undefined : Number(field["cold"]),
+      /** Why the last listing failed, as the client names it; undefined when it did not fail. */
       failure: field["failure"],
     }));
   }
@@ -276,29 +270,21 @@ export class Ledger extends Store {
     return forgotten === 1;
   }
 
-  /** All rows, a page at a time. */
   async *rows(): AsyncGenerator<LedgerRow> {
-    const epoch = await this.#epoch();
-    for await (const page of this.#pages()) {
-      for (const [, text] of page) yield readRow(text, epoch);
-    }
+    for await (const { row } of this.#entries()) yield row;
   }
 
   /** Some relations that the service was last proven to have, among the first rows. */
   async someExisting(most: number): Promise<string[]> {
     const found: string[] = [];
-    const epoch = await this.#epoch();
-    let pages = 0;
-    for await (const page of this.#pages()) {
-      for (const [crmCode, text] of page) {
-        const { exists, uncertain } = readRow(text, epoch);
-        const canBeAskedFor = crmCodeProblem(crmCode) === undefined;
-        if (exists === true && !uncertain && canBeAskedFor) found.push(crmCode);
-      }
-      pages += 1;
-      if (pages === PAGES_SEARCHED || found.length >= most) break;
+    let looked = 0;
+    for await (const { crmCode, row } of this.#entries()) {
+      const canBeAskedFor = crmCodeProblem(crmCode) === undefined;
+      if (row.exists === true && !row.uncertain && canBeAskedFor) found.push(crmCode);
+      looked += 1;
+      if (looked === MOST_SEARCHED || found.length === most) break;
     }
-    return found.slice(0, most);
+    return found;
   }
 
   /** Starts the listing again, because the service no longer accepts the cursor. */
@@ -322,20 +308,21 @@ export class Ledger extends Store {
    * @returns how many rows were forgotten.
    */
   async forgetAbsent(before: number): Promise<number> {
-    const epoch = await this.#epoch();
     let forgotten = 0;
-    for await (const page of this.#pages()) {
-      for (const [crmCode, text] of page) {
-        const { exists, pace, provedAt, uncertain } = readRow(text, epoch);
-        if (exists === true || uncertain || Math.max(provedAt, pace?.changedAt ?? 0) >= before)
-          continue;
-        if (await this.swap(this.keys.ledger, crmCode, text, undefined)) forgotten += 1;
-      }
+    for await (const { crmCode, row, text } of this.#entries()) {
+      const { exists, pace, provedAt, uncertain } = row;
+      if (exists === true || uncertain || Math.max(provedAt, pace?.changedAt ?? 0) >= before)
+        continue;
+      if (await this.swap(this.keys.ledger, crmCode, text, undefined)) forgotten += 1;
     }
     return forgotten;
   }
 
-  #pages(): AsyncGenerator<[crmCode: string, row: string][]> {
-    return scanHash(this.redis, this.keys.ledger, PAGE);
+  /** All rows; they are read a page at a time. */
+  async *#entries() {
+    const epoch = await this.#epoch();
+    for await (const page of scanHash(this.redis, this.keys.ledger, PAGE)) {
+      for (const [crmCode, text] of page) yield { crmCode, text, row: readRow(text, epoch) };
+    }
   }
 }

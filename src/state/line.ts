@@ -1,5 +1,5 @@
 /** The line: which records are to be sent, each lane in its order. `StagedStates.next` takes the first that is due. */
-import type { Reading } from "../ops/redis-reading.ts";
+import type { Meaning } from "../ops/redis-reading.ts";
 import { LANES, type Lane } from "../event/lane.ts";
 import { luaReading, readAll, Store } from "./store.ts";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -7,18 +7,6 @@ import type { Redis } from "ioredis";
 import type { Keys } from "./keys.ts";
 import { hashOf } from "../ops/log-names.ts";
 import type { Staged } from "../sync/record.ts";
-
-/** How many records of each kind stand in the lines. */
-export interface LineCounts {
-  /** They may be sent now. */
-  readonly due: Readonly<Record<Lane, number>>;
-  /** A worker has taken them. */
-  readonly inFlight: number;
-  /** They wait for a retry, or until a late request can have arrived. */
-  readonly later: number;
-  /** When the last of them are due, ms; 0: none waits. */
-  readonly lastDueAt: Readonly<Record<Lane, number>>;
-}
 
 export class Line extends Store {
   /** How many records may be sent now; none of the lane bulk while it is paused. @param now Redis' time, ms */
@@ -51,7 +39,8 @@ export class Line extends Store {
     return due === undefined ? undefined : Number(due);
   }
 
-  counts(): Reading<LineCounts> {
+  /** How many records of each kind stand in the lines. */
+  counts() {
     const { inFlight, line } = this.keys;
     const keys = [...LANES.map(line), inFlight];
     return luaReading(
@@ -59,14 +48,20 @@ export class Line extends Store {
       keys,
       [],
       ([live, bulk, taken, later, lastLive, lastBulk]: string[]) => ({
+        /** They may be sent now. */
         due: { live: Number(live), bulk: Number(bulk) },
+        /** A worker has taken them. */
         inFlight: Number(taken),
+        /** They wait for a retry, or until a late request can have arrived. */
         later: Number(later),
+        /** When the last of them are due, ms; 0: none waits. */
         lastDueAt: { live: Number(lastLive), bulk: Number(lastBulk) },
       }),
     );
   }
 }
+
+export type LineCounts = Meaning<ReturnType<Line["counts"]>>;
 
 // Tells the waiting loops of all processes that a lane has got work.
 
@@ -128,31 +123,26 @@ const MIN_AGE_MS = 20_000;
 /** How the reason begins of a try that sent nothing, because the process could not open the change. */
 export const NOT_OPENED = "its change cannot be opened";
 
-/** The record that has failed for longest, of all that fail again and again. */
-export interface MostRetried {
-  readonly records: number;
-  readonly tries: number;
-  /** When its first try failed, ms. */
-  readonly since: number;
-  /** As the client names it, behind the status if there was one: `500 (server_error)`; or begins with NOT_OPENED. */
-  readonly reason: string;
-  /** The hash of its crmCode, even if the log names records by crmCodes: everybody may see the status. */
-  readonly record: string;
-}
-
-/** Undefined when no record fails again and again. */
-export const mostRetried = (keys: Keys): Reading<MostRetried | undefined> => {
-  return luaReading(
+/** The record that has failed for longest, of all that fail again and again; undefined when none does. */
+export const mostRetried = (keys: Keys) =>
+  luaReading(
     "most-retried",
     [keys.retried, keys.staged("")],
     [MIN_AGE_MS],
-    (reply: string[]) => {
-      const [records, crmCode = "", state] = reply;
-      if (state === undefined) return undefined;
-      const { counts, failure } = JSON.parse(state) as Staged;
+    ([records, crmCode = "", state]: string[]) => {
+      const { counts, failure } = JSON.parse(state ?? "{}") as Partial<Staged>;
       if (failure === undefined) return undefined;
-      const record = hashOf(crmCode);
-      return { records: Number(records), tries: counts?.tries ?? 1, record, ...failure };
+      return {
+        records: Number(records),
+        tries: counts?.tries ?? 1,
+        /** The hash of its crmCode, even if the log names records by crmCodes: everybody may see the status. */
+        record: hashOf(crmCode),
+        /** When its first try failed, ms. */
+        since: failure.since,
+        /** As the client names it, behind the status if there was one: `500 (server_error)`; or begins with NOT_OPENED. */
+        reason: failure.reason,
+      };
     },
   );
-};
+
+export type MostRetried = NonNullable<Meaning<ReturnType<typeof mostRetried>>>;

@@ -20,12 +20,6 @@ export interface WaitingMessage {
   readonly at: number;
 }
 
-/** Why messages are not delivered now. */
-export interface DeliveryFailure {
-  readonly since: number;
-  readonly why: string;
-}
-
 export type Settled = "sent" | "failed" | "given_up" | "gone";
 
 /** Why a message was not delivered. */
@@ -111,13 +105,13 @@ export abstract class MessageQueue<Message extends WaitingMessage> extends Store
     return failed === undefined ? "sent" : hasTime ? "failed" : "given_up";
   }
 
-  failure(): Reading<DeliveryFailure | undefined> {
-    return reading(["hmget", this.policy.tried, "since", "why"], (fields) => {
-      const [since, why] = fields as (string | null)[];
-      return since === null || since === undefined || why === null || why === undefined
-        ? undefined
-        : { since: Number(since), why };
-    });
+  /** Since when, and why messages are not delivered now. */
+  failure() {
+    return reading(
+      ["hmget", this.policy.tried, "since", "why"],
+      ([since, why]: [string | null, string | null]) =>
+        since === null || why === null ? undefined : { since: Number(since), why },
+    );
   }
 
   waiting(): Reading<number> {

@@ -33,8 +33,6 @@ const FAILURES_HERE: ReadonlySet<string> = new Set<UnavailableReason>(["dns", "p
 /** So much later than others such a process tries again: they may have another way. */
 const HERE_LATER_MS = 2000;
 
-export type OutageView = Open;
-
 export interface OutageOptions {
   /** The longest that a request may take, ms. */
   readonly tryMs?: number;
@@ -120,11 +118,11 @@ export class Outage extends Store {
   }
 
   /** Reads whether it is open without asking for a try; undefined: it is not. */
-  current(): Promise<OutageView | undefined> {
+  current(): Promise<Open | undefined> {
     return readOne(this.redis, this.reading());
   }
 
-  reading(): Reading<OutageView | undefined> {
+  reading(): Reading<Open | undefined> {
     return reading(
       ["hget", this.keys.outage, FIELD],
       (text: string | null) => breakerOf(text).open,

@@ -1,5 +1,5 @@
 /** What is known of reconciliations: what the last one found, and how far each plan was carried out. */
-import { reading, type Reading } from "../ops/redis-reading.ts";
+import { reading, type Meaning, type Reading } from "../ops/redis-reading.ts";
 import { DRIFT_KINDS, type DriftKind } from "../sync/drift.ts";
 import { type Call, Store } from "./store.ts";
 
@@ -60,15 +60,6 @@ export interface PlanNote extends Pick<PlanProgress, "done"> {
 
 /** How far a plan was carried out, as status shows it. */
 type Progress = Pick<PlanNote, "done" | "entries" | "requests">;
-
-/** The plan that was begun last and is not finished. */
-export interface FeedingPlan {
-  readonly id: string;
-  readonly entries: number;
-  /** Entries that were not carried out yet, and the requests that they need. */
-  readonly left: number;
-  readonly requests: number;
-}
 
 export class Reconciliations extends Store {
   /** Of the process that carries out a plan. */
@@ -207,13 +198,18 @@ export class Reconciliations extends Store {
     return (await this.redis.hget(this.keys.plan(id), "state")) === "cancelled";
   }
 
-  /** Undefined when every plan that was begun is finished. */
-  feeding(): Reading<FeedingPlan | undefined> {
+  /** The plan that was begun last and is not finished; undefined when every plan that was begun is. */
+  feeding() {
     return reading(["hgetall", this.keys.feedingPlan], (field: Record<string, string>) => {
       const { plan: id, entries, done, requests } = field;
       if (id === undefined) return undefined;
-      const left = Math.max(0, Number(entries) - Number(done));
-      return { id, entries: Number(entries), left, requests: Number(requests) };
+      return {
+        id,
+        entries: Number(entries),
+        /** Entries that were not carried out yet, and the requests that they need. */
+        left: Math.max(0, Number(entries) - Number(done)),
+        requests: Number(requests),
+      };
     });
   }
 
@@ -222,3 +218,5 @@ export class Reconciliations extends Store {
     return reading(["exists", this.keys.planOwner], (found: number) => found === 1);
   }
 }
+
+export type FeedingPlan = NonNullable<Meaning<ReturnType<Reconciliations["feeding"]>>>;

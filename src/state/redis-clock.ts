@@ -3,7 +3,7 @@
  * it was measured last. Times in Redis are compared with this one; the machine's own clock may be wrong.
  */
 import { uptime } from "node:os";
-import { reading, type Reading } from "../ops/redis-reading.ts";
+import { reading, type Meaning } from "../ops/redis-reading.ts";
 import type { Keys } from "./keys.ts";
 import { Store } from "./store.ts";
 
@@ -25,12 +25,6 @@ const UNMEASURED_MS = 10_000;
 
 /** The shortest of this many round trips counts: a single late reply does not make a slow Redis. */
 const ROUND_TRIPS = 5;
-
-/** How far Redis' clock was set, ms (negative: back), and when that was found, by Redis' time. */
-export interface ClockStep {
-  readonly stepMs: number;
-  readonly at: number;
-}
 
 export class RedisClock extends Store {
   readonly #arrival = this.script<number>("arrival");
@@ -98,10 +92,12 @@ export class RedisClock extends Store {
   }
 }
 
-/** The last step of Redis' clock; undefined: it has not stepped. */
-export const clockStepReading = (keys: Keys): Reading<ClockStep | undefined> =>
+/** How far Redis' clock was set last, ms (negative: back), and when that was found, by Redis' time; undefined: never. */
+export const clockStepReading = (keys: Keys) =>
   reading(
     ["hmget", keys.clock, "stepMs", "steppedAt"],
     ([stepMs, at]: [string | null, string | null]) =>
       stepMs === null ? undefined : { stepMs: Number(stepMs), at: Number(at) },
   );
+
+export type ClockStep = NonNullable<Meaning<ReturnType<typeof clockStepReading>>>;

@@ -1,6 +1,6 @@
 /** How Redis is configured, and whether it may lose accepted changes. */
 import type { Redis } from "ioredis";
-import { reading, type Reading } from "../ops/redis-reading.ts";
+import { reading, type Meaning } from "../ops/redis-reading.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
 
 // Lets an answer wait until a replica has what was written for it. Redis acknowledges a write before
@@ -60,36 +60,23 @@ export class Replication {
 const onlineReplicas = (info: string): number =>
   [...info.matchAll(/^slave\d+:.*\bstate=online\b/gm)].length;
 
-export interface RedisHealth {
-  readonly version: string;
-  /** `master` or `slave`. */
-  readonly role: string;
-  /** Replicas that receive what is written now. */
-  readonly replicas: number;
-  /** False when `min-replicas-to-write` demands replicas and it has none: it rejects writes then. */
-  readonly hasEnoughReplicas: boolean;
-  readonly appendOnly: boolean;
-  /** Whether the last write of the append-only file succeeded. */
-  readonly writesSucceed: boolean;
-  /** Whether the last rewrite of the append-only file, and the last RDB save, succeeded. */
-  readonly rewritesSucceed: boolean;
-  readonly savesSucceed: boolean;
-  readonly evictionPolicy: string;
-  readonly usedBytes: number;
-  /** 0: no limit. */
-  readonly limitBytes: number;
-}
-
-export const healthReading: Reading<RedisHealth> = reading(["info"], (info: string) => {
+export const healthReading = reading(["info"], (info: string) => {
   const field = fieldsOf(info);
   return {
     version: field("redis_version"),
+    /** `master` or `slave`. */
     role: field("role"),
+    /** Replicas that receive what is written now. */
     replicas: onlineReplicas(info),
-    // INFO has this field only where replicas are demanded.
+    /**
+     * False when `min-replicas-to-write` demands replicas and it has none: it rejects writes then. INFO has this field
+     * only where replicas are demanded.
+     */
     hasEnoughReplicas: field("min_slaves_good_slaves") !== "0",
     appendOnly: field("aof_enabled") === "1",
+    /** Whether the last write of the append-only file succeeded. */
     writesSucceed: field("aof_last_write_status") !== "err",
+    /** Whether the last rewrite of the append-only file, and the last RDB save, succeeded. */
     rewritesSucceed: field("aof_last_bgrewrite_status") !== "err",
     savesSucceed: field("rdb_last_bgsave_status") !== "err",
     evictionPolicy: field("maxmemory_policy"),
@@ -97,17 +84,20 @@ export const healthReading: Reading<RedisHealth> = reading(["info"], (info: stri
   };
 });
 
+export type RedisHealth = Meaning<typeof healthReading>;
+
 const fieldsOf =
   (info: string) =>
   (name: string): string =>
     new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info)?.[1] ?? "";
 
-const memoryOf = (field: (name: string) => string): Memory => ({
+const memoryOf = (field: (name: string) => string) => ({
   usedBytes: Number(field("used_memory")),
+  /** 0: no limit. */
   limitBytes: Number(field("maxmemory")),
 });
 
-type Memory = Pick<RedisHealth, "usedBytes" | "limitBytes">;
+type Memory = ReturnType<typeof memoryOf>;
 
 /** Redis rejects the writes of its clients when its memory is at the limit. */
 export const isFull = ({ usedBytes, limitBytes }: Memory): boolean =>
@@ -180,21 +170,28 @@ export class MemoryGate {
   }
 }
 
+const NOT_WRITTEN = "its append-only file cannot be written (is the disk full?)";
+
+const sentencesOf = (problems: readonly (readonly [isThere: boolean, says: string])[]): string[] =>
+  problems.flatMap(([isThere, says]) => (isThere ? [says] : []));
+
 /**
  * Each setting or fault that may lose accepted changes, as a sentence.
  * @param isDirGone whether the folder of the embedded Redis was removed
  */
-export function durabilityProblems(health: RedisHealth, isDirGone: boolean): string[] {
-  const problems: string[] = [];
-  if (isDirGone) problems.push("its folder was removed: all that it holds ends with the daemon");
-  if (!health.appendOnly) problems.push("appendonly is off: a crash of Redis loses changes");
-  if (!health.writesSucceed)
-    problems.push("its append-only file cannot be written (is the disk full?)");
-  if (health.evictionPolicy !== "noeviction") {
-    problems.push(`maxmemory-policy is ${health.evictionPolicy}: Redis may throw changes away`);
-  }
-  return problems;
-}
+export const durabilityProblems = (
+  { appendOnly, evictionPolicy, writesSucceed }: RedisHealth,
+  isDirGone: boolean,
+): string[] =>
+  sentencesOf([
+    [isDirGone, "its folder was removed: all that it holds ends with the daemon"],
+    [!appendOnly, "appendonly is off: a crash of Redis loses changes"],
+    [!writesSucceed, NOT_WRITTEN],
+    [
+      evictionPolicy !== "noeviction",
+      `maxmemory-policy is ${evictionPolicy}: Redis may throw changes away`,
+    ],
+  ]);
 
 /** Why Redis certainly rejects every write now, as half a sentence; undefined when it does not. */
 export function writesRejected({
@@ -204,19 +201,15 @@ export function writesRejected({
 }: RedisHealth): string | undefined {
   if (role === "slave") return "it is a replica";
   if (!hasEnoughReplicas) return "it has no replica, and its min-replicas-to-write demands one";
-  return writesSucceed ? undefined : "its append-only file cannot be written (is the disk full?)";
+  return writesSucceed ? undefined : NOT_WRITTEN;
 }
 
 /** What Redis failed to write in the background: nothing is lost yet. */
-export function savingProblems({ rewritesSucceed, savesSucceed }: RedisHealth): string[] {
-  const problems: string[] = [];
-  if (!rewritesSucceed) {
-    problems.push(
+export const savingProblems = ({ rewritesSucceed, savesSucceed }: RedisHealth): string[] =>
+  sentencesOf([
+    [
+      !rewritesSucceed,
       "the last rewrite of its append-only file failed: it grows until the disk is full",
-    );
-  }
-  if (!savesSucceed) {
-    problems.push("its last RDB save failed: it rejects all writes if it has save points");
-  }
-  return problems;
-}
+    ],
+    [!savesSucceed, "its last RDB save failed: it rejects all writes if it has save points"],
+  ]);

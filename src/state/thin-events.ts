@@ -6,7 +6,6 @@ import type { Job, Queue, QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
 import { ownData, removeStuck, stuckJobs, type StuckJob } from "../event/job-data.ts";
 import { openQueue } from "../event/open-queue.ts";
-import type { Reading } from "../ops/redis-reading.ts";
 import type { Lane } from "../event/lane.ts";
 import { digestOf, type Keys } from "./keys.ts";
 import { pairsOf, scanHash, scanKeys } from "./scan.ts";
@@ -61,14 +60,6 @@ const PAGE = 500;
 
 /** Most fetches that `failures` looks at. */
 const MOST_FAILED = 200;
-
-export interface FetchFailure {
-  readonly crm: string;
-  /** Why the fetch that is tried next has failed. */
-  readonly why: string;
-  /** Among those that were looked at. */
-  readonly records: number;
-}
 
 export class ThinEvents extends Store {
   readonly queue: Queue<ThinPointer>;
@@ -225,10 +216,11 @@ export class ThinEvents extends Store {
   }
 
   /** The CRMs that do not return records, by the fetches whose next try is due first. */
-  failures(): Reading<FetchFailure[]> {
+  failures() {
     const keys = [this.queue.toKey("delayed")];
     const args = [this.queue.toKey(""), String(MOST_FAILED)];
     return luaReading("delayed-jobs", keys, args, (flat: string[]) => {
+      /** CRM → why the fetch that is tried next has failed, and how many records were looked at. */
       const found = new Map<string, { why: string; records: number }>();
       for (const [failedReason, data] of pairsOf(flat)) {
         const crm = thinPointerOf(data)?.crm;
