@@ -11,7 +11,6 @@ import { readOne } from "../src/ops/redis-reading.ts";
 import type { Tracing } from "../src/ops/tracing.ts";
 import { digestOf, type Keys } from "../src/state/keys.ts";
 import type { Sealing } from "../src/state/sealing.ts";
-import { History } from "../src/state/history.ts";
 import {
   healthReading,
   MemoryGate,
@@ -53,9 +52,7 @@ export class IntakeClient {
     this.#replication = new Replication(this.#redis, onReplicaLate);
     this.#keys = keys;
     this.#inbox = new Inbox(this.#redis, target.prefix, sealing, tracing.bullmq);
-    this.#staged = new StagedStates(new RecordStore(this.#redis, keys, sealing), {
-      history: new History(this.#redis, keys, 0),
-    });
+    this.#staged = new StagedStates(new RecordStore(this.#redis, keys, sealing));
   }
 
   /**

@@ -1,8 +1,7 @@
 /** The changes that wait in the lane bulk, and how they are dropped: a few at once, so that Redis serves others. */
 import { cancel } from "../sync/person.ts";
 import { digestOf } from "./keys.ts";
-import type { History } from "./history.ts";
-import { OfRecords, unchanged, type RecordStore } from "./record-store.ts";
+import { OfRecords, unchanged } from "./record-store.ts";
 import { scanSorted } from "./scan.ts";
 import { Store } from "./store.ts";
 import { jsonReading, readOne, type Reading } from "../ops/redis-reading.ts";
@@ -20,13 +19,6 @@ export interface Dropped {
 }
 
 export class BulkChanges extends OfRecords {
-  readonly #history: Pick<History, "note">;
-
-  constructor(records: RecordStore, history: Pick<History, "note">) {
-    super(records);
-    this.#history = history;
-  }
-
   /** crmCodes of all that wait, a page at a time; what is dropped meanwhile does no harm. */
   async *waiting(): AsyncGenerator<string[]> {
     for await (const page of scanSorted(this.redis, this.keys.unsynced("bulk"), PAGE)) {
@@ -64,7 +56,8 @@ export class BulkChanges extends OfRecords {
       const forgotten = eventKeys.map((key) => ["DEL", seen(digestOf(key))] as const);
       return { record, outcome: "dropped", calls: [...forgotten, ["INCR", bulkCancelled]] };
     });
-    if (end === "dropped") this.#history.note({ crmCode }, { kind: "act", act: "bulk.cancel" });
+    if (end === "dropped")
+      this.records.history.note({ crmCode }, { kind: "act", act: "bulk.cancel" });
     return end;
   }
 

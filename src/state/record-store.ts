@@ -16,6 +16,7 @@ import {
 import type { Redis } from "ioredis";
 import { readAll, type Call, type Check, Store } from "./store.ts";
 import type { Keys } from "./keys.ts";
+import { History } from "./history.ts";
 import type { Sealing } from "./sealing.ts";
 import type { ToldOutcomes } from "./told-outcomes.ts";
 
@@ -121,6 +122,8 @@ function atPresent({ at, record }: WrittenRecord): ReadRecord {
 }
 
 export interface RecordStoreOptions {
+  /** Absent: none is kept. */
+  readonly history?: History;
   /** What is told of records; absent: nothing is. */
   readonly told?: ToldOutcomes;
   readonly verifyMs?: number;
@@ -128,6 +131,7 @@ export interface RecordStoreOptions {
 
 export class RecordStore extends Store {
   readonly sealing: Sealing;
+  readonly history: History;
   readonly told: ToldOutcomes | undefined;
   readonly #verifyMs: number;
 
@@ -135,10 +139,11 @@ export class RecordStore extends Store {
     redis: Redis,
     keys: Keys,
     sealing: Sealing,
-    { told, verifyMs = VERIFY_AFTER_MS }: RecordStoreOptions = {},
+    { history, told, verifyMs = VERIFY_AFTER_MS }: RecordStoreOptions = {},
   ) {
     super(redis, keys);
     this.sealing = sealing;
+    this.history = history ?? new History(redis, keys, 0);
     this.told = told;
     this.#verifyMs = Math.ceil(verifyMs);
   }

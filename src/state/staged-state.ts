@@ -37,7 +37,6 @@ import { clearedBy } from "../sync/told.ts";
 import { readAll, type Call } from "./store.ts";
 import { digestOf } from "./keys.ts";
 import { callsOfDouble } from "./double-relations.ts";
-import type { History } from "./history.ts";
 import { keepsIn } from "./kept-fields.ts";
 import {
   OfRecords,
@@ -78,7 +77,6 @@ const PAGE = 200;
 const HOUR_MS = 3_600_000;
 
 export interface StagedStatesOptions {
-  readonly history: History;
   /** Of the quota: the order of service scales with it. */
   readonly hourMs?: number;
   /** Counts what is settled; absent: nothing is. */
@@ -87,16 +85,14 @@ export interface StagedStatesOptions {
 
 export class StagedStates extends OfRecords {
   readonly leftOut = new LeftOutRecords(this.records);
-  readonly #history: History;
   readonly #hourMs: number;
   readonly #age: StateAge | undefined;
   readonly #next = this.script<string | null>("next");
   /** The record as a worker of this process has taken it: it is settled without being read again. */
   readonly #taken = new WeakMap<TakenState, WrittenRecord>();
 
-  constructor(records: RecordStore, { age, history, hourMs = HOUR_MS }: StagedStatesOptions) {
+  constructor(records: RecordStore, { age, hourMs = HOUR_MS }: StagedStatesOptions = {}) {
     super(records);
-    this.#history = history;
     this.#hourMs = hourMs;
     this.#age = age;
   }
@@ -162,7 +158,7 @@ export class StagedStates extends OfRecords {
               ]),
           ...this.#keepsCalls(state),
           ...(isNoted && noted
-            ? this.#history.callsOf({ crmCode }, { ...step, result, ...noted })
+            ? this.records.history.callsOf({ crmCode }, { ...step, result, ...noted })
             : []),
           ...this.#wakeCalls(record),
         ],
@@ -348,12 +344,12 @@ export class StagedStates extends OfRecords {
     } catch (error) {
       // This process cannot open the state. Another one may have the key.
       const why = error instanceof UnknownKey ? `sealed with the key ${error.keyId}` : "damaged";
-      const failure = `${NOT_OPENED}: ${why}`;
-      const retryAt = read.now + KEY_WAIT_MS;
-      const doubt = staged.doubt && { doubt: staged.doubt };
-      const back = { row: "before", finished: false, failure, retryAt, ...doubt } as const;
       await this.#giveBack(crmCode, token, {
-        ...back,
+        row: "before",
+        finished: false,
+        failure: `${NOT_OPENED}: ${why}`,
+        retryAt: read.now + KEY_WAIT_MS,
+        ...(staged.doubt && { doubt: staged.doubt }),
         found: undefined,
         keptValues: undefined,
         sent: NOTHING_SENT,
@@ -409,7 +405,7 @@ export class StagedStates extends OfRecords {
       (read) => {
         const settled = settle(read, token, how, read);
         const { result } = settled;
-        const notes = step === undefined ? [] : this.#history.callsOf({ crmCode }, step);
+        const notes = step === undefined ? [] : this.records.history.callsOf({ crmCode }, step);
         if (result === "lost") return { record: undefined, outcome: result, calls: notes };
         const { record, told } = this.#told(settled.record, read, step?.outcome);
         const { row, staged } = record;

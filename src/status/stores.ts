@@ -78,6 +78,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
   const hourMs = config.QUOTA_HOUR_MS;
   const told = new ToldOutcomes(redis, keys, sealing, { hourMs, isOn: config.tellsOutcomes });
   const records = new RecordStore(redis, keys, sealing, {
+    history,
     told,
     verifyMs: hourMs * VERIFY_AFTER_HOURS,
   });
@@ -100,7 +101,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     doubles: new DoubleRelations(records),
     line: new Line(redis, keys),
     thinEvents,
-    staged: new StagedStates(records, { age, history, hourMs }),
+    staged: new StagedStates(records, { age, hourMs }),
     verifications: new Verifications(records),
     terminationGuard: new TerminationGuard(redis, keys, {
       limit: config.TERMINATE_LIMIT,
@@ -113,7 +114,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     }),
     heldTerminations: new HeldTerminations(records),
     bulkPauses: new BulkPauses(redis, keys),
-    bulkChanges: new BulkChanges(records, history),
+    bulkChanges: new BulkChanges(records),
     ledger: new Ledger(redis, keys),
     deadLetters: new DeadLetters(records),
     deadLetterExpiry: new DeadLetterExpiry(redis, keys, config.DEAD_LETTER_DAYS),

@@ -33,8 +33,8 @@ export type TestStores = ReturnType<typeof storesOf>;
 export function storesOf(redis: Redis, options: Options = {}) {
   const { keys = keysOf(uniquePrefix()), historyDays = 30, hourMs, verifyMs = 300_000 } = options;
   const sealing = options.sealing ?? new Sealing([STATE_KEY]);
-  const records = new RecordStore(redis, keys, sealing, { verifyMs });
   const history = new History(redis, keys, historyDays);
+  const records = new RecordStore(redis, keys, sealing, { history, verifyMs });
   const age = new StateAge(redis, keys);
   return {
     keys,
@@ -44,14 +44,13 @@ export function storesOf(redis: Redis, options: Options = {}) {
     age,
     staged: new StagedStates(records, {
       age,
-      history,
       ...(hourMs !== undefined && { hourMs }),
     }),
     ledger: new Ledger(redis, keys),
     line: new Line(redis, keys),
     deadLetters: new DeadLetters(records),
     held: new HeldTerminations(records),
-    bulkChanges: new BulkChanges(records, history),
+    bulkChanges: new BulkChanges(records),
     verifications: new Verifications(records),
     settledLately: new SettledLately(records),
   };
