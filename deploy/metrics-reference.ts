@@ -64,7 +64,6 @@ export const IDLE: Readings = {
     state: "done",
     cursor: undefined,
     relations: 0,
-    lost: false,
     listedAt: undefined,
     coldSince: undefined,
     failure: undefined,

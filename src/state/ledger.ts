@@ -152,8 +152,6 @@ export class Ledger extends Store {
       relations: Number(field["relations"] ?? 0),
       /** When the service was listed, by Redis' clock, ms; undefined: not yet, or by an older release. */
       listedAt: field["at"] === undefined ? undefined : Number(field["at"]),
-      /** More than half of the rows were gone when a change was staged or taken: deleted by somebody, or evicted. */
-      lost: field["lost"] !== undefined,
       /** Since when changes are sent without a warm ledger, ms. */
       coldSince: field["cold"] === undefined ? undefined : Number(field["cold"]),
       /** Why the last listing failed, as the client names it; undefined when it did not fail. */
@@ -199,7 +197,7 @@ export class Ledger extends Store {
       next === undefined
         ? [
             ["HSET", warmUp, "state", "done", "at", askedAt],
-            ["HDEL", warmUp, "cursor", "cold", "lost", "failure"],
+            ["HDEL", warmUp, "cursor", "cold", "failure"],
           ]
         : [
             ["HSET", warmUp, "cursor", next],
@@ -232,13 +230,10 @@ export class Ledger extends Store {
     const fields = await this.redis.hgetall(warmUp);
     if (fields["state"] !== "done") return false;
     if ((await this.redis.hlen(ledger)) * 2 >= Number(fields["relations"] ?? 0)) return false;
-    return this.#beginAgain(fields, ["HSET", warmUp, "lost", "1"]);
+    return this.#beginAgain(fields);
   }
 
-  async #beginAgain(
-    fields: Readonly<Record<string, string>>,
-    ...more: readonly Call[]
-  ): Promise<boolean> {
+  async #beginAgain(fields: Readonly<Record<string, string>>): Promise<boolean> {
     const { warmUp } = this.keys;
     const now = await this.time();
     const gone = Object.keys(fields).filter((field) => field !== "epoch");
@@ -248,7 +243,6 @@ export class Ledger extends Store {
         ...(gone.length === 0 ? [] : [["HDEL", warmUp, ...gone] as Call]),
         ["HINCRBY", warmUp, "epoch", 1],
         ["HSET", warmUp, "forgotten", now],
-        ...more,
       ],
     );
   }

@@ -8,7 +8,6 @@ const COLD: WarmUp = {
   state: "cold",
   cursor: undefined,
   relations: 0,
-  lost: false,
   listedAt: undefined,
   coldSince: 1000,
   failure: undefined,
