@@ -120,16 +120,12 @@ export class StateVersion extends Store {
       ["HSETNX", stateVersion, "version", this.#ours],
       ["HMGET", stateVersion, "version", "target"],
     ]);
-    const found = foundOf(fields as (string | null)[]);
-    this.#refuseNewer(found);
-    this.#refuseOlder(found.version ?? this.#ours);
+    this.#refuseOther(foundOf(fields as (string | null)[]));
   }
 
   /** @throws StateVersionError when a command of this program must not write. */
   async require(): Promise<void> {
-    const found = await this.#find();
-    this.#refuseNewer(found);
-    this.#refuseOlder(found.version ?? this.#ours);
+    this.#refuseOther(await this.#find());
   }
 
   async #find(): Promise<Found> {
@@ -153,7 +149,9 @@ export class StateVersion extends Store {
     );
   }
 
-  #refuseOlder(version: number): void {
+  #refuseOther(found: Found): void {
+    this.#refuseNewer(found);
+    const { version = this.#ours } = found;
     if (version >= this.#ours) return;
     throw new StateVersionError(
       `the state in Redis has version ${version}, this crmsync works with version ${this.#ours}: start the daemon of this release, which migrates it (docs/operate.md#upgrade-and-rollback)`,
