@@ -62,21 +62,22 @@ export interface StepLine {
 }
 
 export function lineOf(step: NewStep): StepLine {
+  const none = { origin: "", extra: "" };
   switch (step.kind) {
     case "event":
       return {
+        ...none,
         origin: originOf(step.event),
         kind: "E",
-        extra: "",
-        body: `${RESULT_CODES[step.result]}${step.coalesced ? "c" : ""}${step.reused ? "d" : ""}${eventTail(step.event, step)}`,
+        body: `${RESULT_CODES[step.result]}${step.coalesced ? "c" : ""}${step.reused ? "d" : ""}${eventTail(step)}`,
       };
     case "run": {
       const { change, request, outcome, reason, problems } = step;
       const how = request === undefined ? "-" : (METHODS[request.method] ?? "?");
       return {
-        origin: "",
+        ...none,
         kind: "R",
-        extra: request === undefined ? "" : Math.round(request.durationMs).toString(36),
+        ...(request && { extra: Math.round(request.durationMs).toString(36) }),
         body: join([
           `${how}${request?.status ?? ""}`,
           outcome,
@@ -87,14 +88,11 @@ export function lineOf(step: NewStep): StepLine {
       };
     }
     case "dead":
-      return { origin: "", kind: "D", extra: "", body: join(problemParts(step.problems)) };
-    case "act":
-      return {
-        origin: "",
-        kind: "A",
-        extra: "",
-        body: join([step.act, step.by, step.approvedBy].map((text = "") => oneLine(text, ID_MAX))),
-      };
+      return { ...none, kind: "D", body: join(problemParts(step.problems)) };
+    case "act": {
+      const parts = [step.act, step.by, step.approvedBy];
+      return { ...none, kind: "A", body: join(parts.map((text = "") => oneLine(text, ID_MAX))) };
+    }
   }
 }
 
@@ -102,12 +100,9 @@ const originOf = ({ source, subject }: NotedEvent): string =>
   `O${oneLine(source, SOURCE_MAX)}\t${oneLine(subject, SUBJECT_MAX)}`;
 
 /** All of an event's body after its result. */
-function eventTail(
-  event: NotedEvent,
-  { ignored, problems, whens }: Partial<Pick<EventStep, "ignored" | "problems" | "whens">>,
-): string {
+function eventTail({ event, ignored, problems, whens }: EventStep): string {
   const { id, redriven, time, type, warnings } = event;
-  const parts = [
+  return join([
     redriven ? "r" : "",
     shortId(id),
     type.charAt(0),
@@ -116,8 +111,7 @@ function eventTail(
     ignored,
     ...problemParts(problems),
     whens,
-  ];
-  return join(parts);
+  ]);
 }
 
 const problemParts = (problems: NotedProblems | undefined): string[] => [
