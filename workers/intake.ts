@@ -21,9 +21,9 @@ import { rejectEvent } from "./reject-event.ts";
 import { holdIntakeBack } from "./memory-gate.ts";
 import type { Runtime } from "./runtime.ts";
 import { withOwnIds } from "../src/crm/own-ids.ts";
-import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
+import type { CrmEvent } from "../src/event/crm-event.ts";
 import { FIELD_NAMES } from "../src/mapping/fields.ts";
-import { isUnusable, mapEventRecord } from "../src/mapping/map-event-record.ts";
+import { isUnusable, mapEvent } from "../src/mapping/map-event-record.ts";
 import type { MappingResult, Mapping } from "../src/mapping/mapping.ts";
 import { NO_LISTS } from "../src/service-spec/tenant-lists.ts";
 import type { FingerprintOf } from "../src/sync/fingerprint.ts";
@@ -105,14 +105,8 @@ export function openPorts(runtime: Runtime): IntakePorts {
 
 async function mapRecord(runtime: Runtime, event: CrmEvent, subject: string): Promise<Mapped> {
   const { crmChecks, mapping, tenantLists } = runtime;
-  const { object, recordId } = splitSubject(subject);
-  const { type, source, data } = event;
-  const context = { type, source, subject, object, recordId, partial: data?.partial };
-  // The record is the event's own: a record that was merged into it comes without one.
-  const record = subject === event.subject ? event.data?.record : undefined;
   const lists = tenantLists.known() ?? NO_LISTS;
-  const options = { changed: crmChecks.changed() };
-  const mapped = await mapEventRecord(mapping, context, record, lists, options);
+  const mapped = await mapEvent(mapping, event, subject, lists, { changed: crmChecks.changed() });
   if (mapped.kind !== "ignored") reportWarnings(runtime, mapped, subject);
   if (mapped.kind !== "mapped") return mapped;
   return { ...mapped, warned: mapped.warnings };

@@ -2,13 +2,13 @@
  * What would become of a dead letter if it were redriven now: its event takes the way that intake
  * takes (acceptEvent), with the present mapping and value lists. Nothing is stored or sent.
  */
-import { splitSubject, type CrmEvent } from "../event/crm-event.ts";
-import { mapEventRecord } from "../mapping/map-event-record.ts";
+import { splitSubject } from "../event/crm-event.ts";
+import { mapEvent } from "../mapping/map-event-record.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import { NO_LISTS, type TenantLists } from "../service-spec/tenant-lists.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import type { Stores } from "../status/stores.ts";
-import { acceptEvent, type Accepted, type AcceptPorts } from "../sync/accept-event.ts";
+import { acceptEvent, TRIAL_PORTS, type Accepted, type AcceptPorts } from "../sync/accept-event.ts";
 import type { DeadReason } from "../sync/dead-letter.ts";
 import { partsOf } from "../sync/mapped.ts";
 import { decide, REJECTIONS } from "../sync/decide.ts";
@@ -97,37 +97,22 @@ export async function forecastOf(letter: StoredDeadLetter, view: RedriveView): P
 /** @param staged takes the states that would be staged. */
 function dryPorts(view: RedriveView, staged: StateToStage[]): AcceptPorts {
   return {
+    ...TRIAL_PORTS,
     now: view.now,
     fingerprintOf: view.fingerprintOf,
-    map: (event, subject) => mapRecord(view, event, subject),
+    map: (event, subject) => mapEvent(view.mapping, event, subject, view.lists ?? NO_LISTS),
     objects: () => view.mapping.objects,
-    withOwnIds: (event) => event,
-    fetch: async () => undefined,
     async requestOwners({ subject }) {
       const parts = partsOf(view.mapping.relations, splitSubject(subject).object);
       return parts.length > 0 ? { problem: undefined } : undefined;
     },
     lists: () => view.lists,
-    askListsAgain: async () => false,
-    contentOf: () => "",
-    seenAs: async () => undefined,
     codeOf: (subject) => view.codeOf(subject),
     async stage(state) {
       staged.push(state);
       return { result: "staged", coalesced: false };
     },
-    note() {},
-    storeDeadLetter: async () => "stored",
-    dropDeadLetter: async () => false,
   };
-}
-
-/** A record that was merged into that of the event comes without fields. */
-function mapRecord({ mapping, lists }: RedriveView, event: CrmEvent, subject: string) {
-  const { type, source, data } = event;
-  const context = { type, source, subject, ...splitSubject(subject), partial: data?.partial };
-  const record = subject === event.subject ? data?.record : undefined;
-  return mapEventRecord(mapping, context, record, lists ?? NO_LISTS);
 }
 
 /** Nothing for a record that would be staged: `forecastOfState` decides about it. */

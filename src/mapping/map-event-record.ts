@@ -1,3 +1,4 @@
+import { splitSubject, type CrmEvent } from "../event/crm-event.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { NEVER_KEPT } from "./keeps-of-mapping.ts";
 import type {
@@ -48,6 +49,19 @@ export async function mapEventRecord(
   if (!hasNoKey || record === undefined || context.type !== "crm.record.deleted") return mapped;
   const withoutRecord = await mapping.map(context, undefined, lists, own);
   return withoutRecord.kind === "mapped" ? withoutRecord : mapped;
+}
+
+/** @param subject whose record: the event's own, or one that was merged into it and comes without one. */
+export function mapEvent(
+  mapping: Mapping,
+  { data, source, subject: own, type }: CrmEvent,
+  subject: string,
+  lists: TenantLists,
+  options?: MapOptions,
+): Promise<MappingResult> {
+  const context = { type, source, subject, ...splitSubject(subject), partial: data?.partial };
+  const record = subject === own ? data?.record : undefined;
+  return mapEventRecord(mapping, context, record, lists, options);
 }
 
 /** A value of a field whose type has changed may mean something else than before. */

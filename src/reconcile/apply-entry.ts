@@ -3,12 +3,12 @@
  * is compared with the ledger right before it is staged.
  */
 import { eventOrder } from "../event/event-order.ts";
-import { mapEventRecord } from "../mapping/map-event-record.ts";
+import { mapEvent } from "../mapping/map-event-record.ts";
 import type { MappingResult } from "../mapping/mapping.ts";
-import { splitSubject, type CrmEvent } from "../event/crm-event.ts";
+import type { CrmEvent } from "../event/crm-event.ts";
 import type { Ledger } from "../state/ledger.ts";
 import type { StagedStates } from "../state/staged-state.ts";
-import { acceptEvent, type Accepted } from "../sync/accept-event.ts";
+import { acceptEvent, TRIAL_PORTS, type Accepted } from "../sync/accept-event.ts";
 import { agrees } from "../sync/fingerprint.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import { notedEvent } from "../sync/step.ts";
@@ -46,35 +46,29 @@ export async function applyRecord(
   view: PlanningView,
   stores: EntryStores,
 ): Promise<AppliedEntry> {
+  const { changed, lists, mapping } = view;
   let outcome: EntryOutcome = "changed";
   const { records } = await acceptEvent(
     event,
-    { at: view.now, number: 0 },
+    { at: view.now(), number: 0 },
     {
-      now: () => view.now,
+      // What is not in the plan does not happen: no fetch, no dead letter, no request for lists.
+      ...TRIAL_PORTS,
+      now: view.now,
       fingerprintOf: view.fingerprintOf,
-      map: async (parsed, subject) => withKept(await map(parsed, subject, view), entry),
-      objects: () => view.mapping.objects,
-      lists: () => view.lists,
+      map: async (parsed, subject) =>
+        withKept(await mapEvent(mapping, parsed, subject, lists, { changed }), entry),
+      objects: () => mapping.objects,
+      lists: () => lists,
       stage: async (state) => {
         if (state.crmCode !== entry.code || (state.fingerprint ?? "") !== entry.wants)
           return NOT_STAGED;
         if (await isUnplannedEnd(entry, state, stores)) return NOT_STAGED;
-        const { keeps } = view.mapping;
-        const staged = await stageIfTrue(entry, { ...state, keeps }, stores);
+        const staged = await stageIfTrue(entry, { ...state, keeps: mapping.keeps }, stores);
         outcome = staged.outcome;
         return staged.result;
       },
-      // What is not in the plan does not happen: no fetch, no dead letter, no request for lists.
-      withOwnIds: (parsed) => parsed,
-      fetch: async () => undefined,
-      askListsAgain: async () => false,
-      contentOf: () => "",
-      seenAs: async () => undefined,
       codeOf: async () => undefined,
-      storeDeadLetter: async () => "superseded",
-      dropDeadLetter: async () => false,
-      note() {},
     },
   );
   const staged = records.find(
@@ -177,10 +171,3 @@ const withKept = (mapped: MappingResult, { keeps = [] }: PlanEntry): MappingResu
   mapped.kind === "mapped" && keeps.length > 0
     ? { ...mapped, notUnderstood: [...new Set([...(mapped.notUnderstood ?? []), ...keeps])] }
     : mapped;
-
-function map({ type, source, data, subject: own }: CrmEvent, subject: string, view: PlanningView) {
-  const record = subject === own ? data?.record : undefined;
-  const context = { type, source, subject, ...splitSubject(subject), partial: data?.partial };
-  const { changed = {}, lists, mapping } = view;
-  return mapEventRecord(mapping, context, record, lists, { changed });
-}

@@ -15,8 +15,7 @@ export interface ApplyView extends FeedView {
   readonly stores: FeedView["stores"] & EntryStores;
   /** The records of the snapshot that the plan was made for. */
   readonly events: AsyncIterable<SnapshotEvent>;
-  readonly view: Omit<PlanningView, "now">;
-  readonly now: () => number;
+  readonly view: PlanningView;
 }
 
 export async function applyPlan(plan: OpenPlan, apply: ApplyView): Promise<Applied> {
@@ -39,8 +38,7 @@ export async function applyPlan(plan: OpenPlan, apply: ApplyView): Promise<Appli
         continue;
       }
       const event = await eventAt(events, entry.position);
-      const view = { ...apply.view, now: apply.now() };
-      await feed.add(entry, await applyRecord(entry, event.event, view, apply.stores));
+      await feed.add(entry, await applyRecord(entry, event.event, apply.view, apply.stores));
     }
     await feed.end();
     return feed.applied;

@@ -14,7 +14,7 @@ import { hasOlderGoneOn, replaceOlderPlans } from "./interrupted-plans.ts";
 import type { OpenSnapshot } from "./open-snapshot.ts";
 import { openPlan, planHeader, type OpenPlan, type PlanHeader } from "./plan-file.ts";
 import { readEvents } from "./read-events.ts";
-import type { Session } from "./session.ts";
+import { viewOf, type Session } from "./session.ts";
 import { TryLater } from "./try-later.ts";
 
 const HOUR_MS = 3_600_000;
@@ -86,13 +86,21 @@ export async function carryOut(
     // The process that had the claim may have carried out this plan, or compared a later snapshot.
     await requireStillUsable();
     const { entries, header } = plan;
-    const { asOf, kind } = header.snapshot;
-    if (kind !== undefined) {
-      const compared = { kind, asOf: Date.parse(asOf) };
+    const { snapshot: of } = header;
+    const asOf = Date.parse(of.asOf);
+    if (of.kind !== undefined) {
+      const compared = { kind: of.kind, asOf };
       await replaceOlderPlans(session.stores, compared, { hasClaim: true });
     }
-    await view.recordAct({ plan: header.id, snapshot: header.snapshot.hash, entries });
-    const applied = await feed(session, snapshot, plan, { ...view, keepClaim });
+    await view.recordAct({ plan: header.id, snapshot: of.hash, entries });
+    const applied = await applyPlan(plan, {
+      stores: session.stores,
+      events: readEvents(snapshot, session.mapping, of, asOf),
+      view: await viewOf(session),
+      keepClaim,
+      onPause: view.onPause,
+      onProgress: view.onProgress,
+    });
     snapshot.listing?.remove();
     return applied;
   } finally {
@@ -197,28 +205,4 @@ function whyNotOf(header: PlanHeader, session: Session): string | undefined {
     return `was made with another mapping, or before ${header.mapping} was changed`;
   }
   return undefined;
-}
-
-async function feed(
-  session: Session,
-  snapshot: OpenSnapshot,
-  plan: OpenPlan,
-  { keepClaim, onPause, onProgress }: CarryOutView & Pick<ApplyView, "keepClaim">,
-): Promise<Applied> {
-  const { fingerprintOf, mapping, stores } = session;
-  const options = plan.header.snapshot;
-  return applyPlan(plan, {
-    stores,
-    events: readEvents(snapshot, mapping, options, Date.parse(options.asOf)),
-    view: {
-      mapping,
-      fingerprintOf,
-      lists: stores.tenantLists.current(),
-      changed: await stores.crmChecks.readChanged(),
-    },
-    now: () => stores.clock.now(),
-    keepClaim,
-    onPause,
-    onProgress,
-  });
 }

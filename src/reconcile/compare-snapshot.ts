@@ -17,7 +17,7 @@ import { writePlan, type OpenPlan, type PlanEntry, type PlanHeader } from "./pla
 import { readEvents, type RecordOptions } from "./read-events.ts";
 import { writeReport } from "./report.ts";
 import { runComparison, type Comparison, type ComparisonProgress } from "./run-comparison.ts";
-import type { Session } from "./session.ts";
+import { viewOf, type Session } from "./session.ts";
 import type { Summary } from "./summary.ts";
 import type { WorkFile } from "./work-file.ts";
 
@@ -97,7 +97,9 @@ export async function compareSnapshot(
       absentObjects: absentObjects(work, session.mapping),
     });
     if (options.report !== undefined) {
-      const values = options.showValues ? valuesOf(session, snapshot, options, work) : undefined;
+      const values = options.showValues
+        ? await valuesOf(session, snapshot, options, work)
+        : undefined;
       await writeReport(options.report, work, values);
     }
     const requests = entries().reduce((sum, entry) => sum + entry.requests, 0);
@@ -210,23 +212,16 @@ function leftOutByField({ leftOut }: Summary): Record<string, number> {
   return counts;
 }
 
-function valuesOf(
+async function valuesOf(
   session: Session,
   snapshot: OpenSnapshot,
   options: RecordOptions,
   work: WorkFile,
 ) {
-  const { fingerprintOf, mapping, stores } = session;
-  const view = {
-    mapping,
-    fingerprintOf,
-    lists: stores.tenantLists.current(),
-    now: stores.clock.now(),
-  };
   return {
-    events: readEvents(snapshot, mapping, options, asOfIn(work)),
-    view,
-    sealing: stores.sealing,
+    events: readEvents(snapshot, session.mapping, options, asOfIn(work)),
+    view: await viewOf(session),
+    sealing: session.stores.sealing,
   };
 }
 

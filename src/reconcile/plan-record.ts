@@ -1,7 +1,7 @@
 /** What intake would make of one event of the snapshot. */
 import { parseEvent, splitSubject, type CrmEvent } from "../event/crm-event.ts";
 import { eventOrder } from "../event/event-order.ts";
-import { mapEventRecord } from "../mapping/map-event-record.ts";
+import { mapEvent } from "../mapping/map-event-record.ts";
 import { NEVER_KEPT } from "../mapping/keeps-of-mapping.ts";
 import type { MapOptions, Mapping, MappingWarning } from "../mapping/mapping.ts";
 import type { NotCarried } from "../mapping/unread-paths.ts";
@@ -21,9 +21,9 @@ export interface PlanningView {
   readonly fingerprintOf: FingerprintOf;
   /** By object: what no record of the snapshot has. */
   readonly notCarried?: Readonly<Record<string, NotCarried>>;
-  readonly changed?: MapOptions["changed"];
+  readonly changed: NonNullable<MapOptions["changed"]>;
   /** The present time, ms. */
-  readonly now: number;
+  readonly now: () => number;
 }
 
 type Body = Readonly<Record<string, unknown>>;
@@ -53,7 +53,7 @@ export async function planRecord(
   view: PlanningView,
 ): Promise<PlannedRecord> {
   const at = { position, place };
-  const parsed = parseEvent(value, view.now);
+  const parsed = parseEvent(value, view.now());
   if (!parsed.ok) {
     return { ...at, kind: "invalid", crmCode: undefined, problems: parsed.problems };
   }
@@ -63,7 +63,7 @@ export async function planRecord(
     const problems = [{ field: "data.record", rule: "is required", kind: "nothing" }];
     return { ...at, kind: "unmappable", crmCode: undefined, problems };
   }
-  const mapped = await mapEvent(event, view);
+  const mapped = await map(event, view);
   const plan = planChange(change, mapped, view.lists, view.fingerprintOf);
   if (plan.kind === "ignore") return { ...at, kind: "ignored", crmCode: plan.crmCode };
   if (plan.kind === "reject") {
@@ -104,16 +104,8 @@ function lacksOf(
   });
 }
 
-function mapEvent(
-  { type, source, subject, data }: CrmEvent,
-  { mapping, lists, changed = {} }: PlanningView,
-  recordId = splitSubject(subject).recordId,
-) {
-  const { object } = splitSubject(subject);
-  const { partial } = data ?? {};
-  const context = { type, source, subject: `${object}/${recordId}`, object, recordId, partial };
-  return mapEventRecord(mapping, context, data?.record, lists, { changed });
-}
+const map = (event: CrmEvent, { changed, lists, mapping }: PlanningView) =>
+  mapEvent(mapping, event, event.subject, lists, { changed });
 
 function wantedOf({
   fingerprint,
@@ -147,10 +139,11 @@ export async function requireOwnCode(
   view: PlanningView,
   idFrom: string | undefined,
 ): Promise<void> {
-  const parsed = parseEvent(value, view.now);
+  const parsed = parseEvent(value, view.now());
   if (!parsed.ok) return;
+  const { object } = splitSubject(parsed.event.subject);
   const [one, other] = await Promise.all(
-    ["1", "2"].map((recordId) => mapEvent(parsed.event, view, recordId)),
+    ["1", "2"].map((id) => map({ ...parsed.event, subject: `${object}/${id}` }, view)),
   );
   if (one?.crmCode === other?.crmCode) return;
   const lacks =
@@ -167,10 +160,10 @@ export async function requireNoSource(
   { event: value }: SnapshotEvent,
   view: PlanningView,
 ): Promise<void> {
-  const parsed = parseEvent(value, view.now);
+  const parsed = parseEvent(value, view.now());
   if (!parsed.ok || parsed.event.source !== SOURCE) return;
   const [one, other] = await Promise.all(
-    ["/1", "/2"].map((source) => mapEvent({ ...parsed.event, source }, view)),
+    ["/1", "/2"].map((source) => map({ ...parsed.event, source }, view)),
   );
   if (one?.crmCode === other?.crmCode) return;
   throw new UserError(

@@ -13,7 +13,7 @@ import type { OpenSnapshot } from "./open-snapshot.ts";
 import { isShortList } from "./guards.ts";
 import { lackingIn, resolveLive, type LiveStores } from "./resolve-live.ts";
 import type { Ledger } from "../state/ledger.ts";
-import type { Session } from "./session.ts";
+import { viewOf, type Session } from "./session.ts";
 import { summarise, type Summary } from "./summary.ts";
 import { TryLater } from "./try-later.ts";
 import { WorkFile } from "./work-file.ts";
@@ -114,11 +114,12 @@ const unhealed = (ledger: Ledger): LiveStores["ledger"] => ({
 
 /** Reads the snapshot twice: which fields its records have at all, then what the mapping makes of each. */
 async function read(
-  { fingerprintOf, mapping, stores }: Session,
+  session: Session,
   snapshot: OpenSnapshot,
   options: ComparisonOptions,
   work: WorkFile,
 ): Promise<Ingested> {
+  const { mapping } = session;
   const { asOf, idFrom } = options;
   const search = new PathSearch(mapping);
   const known = work.progress("ingested") !== undefined;
@@ -131,14 +132,7 @@ async function read(
   }
   let skipped = 0;
   const counted = { ...snapshot, onSkipped: () => (skipped += 1) };
-  const view = {
-    mapping,
-    lists: stores.tenantLists.current(),
-    fingerprintOf,
-    notCarried: search.notCarried(),
-    changed: await stores.crmChecks.readChanged(),
-    now: stores.clock.now(),
-  };
+  const view = { ...(await viewOf(session)), notCarried: search.notCarried() };
   return ingest(readEvents(counted, mapping, options, asOf), view, work, {
     idFrom,
     skipped: () => skipped,

@@ -17,6 +17,7 @@ import {
 } from "../service/open-service.ts";
 import type { Stores } from "../status/stores.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
+import type { PlanningView } from "./plan-record.ts";
 import { TryLater } from "./try-later.ts";
 
 /** How long a running daemon may take to fetch the tenant's value lists, ms. */
@@ -94,6 +95,17 @@ export async function openSession(
     await service.close();
     throw error;
   }
+}
+
+/** As intake sees records now. */
+export async function viewOf({ fingerprintOf, mapping, stores }: Session): Promise<PlanningView> {
+  return {
+    mapping,
+    fingerprintOf,
+    lists: stores.tenantLists.current(),
+    changed: await stores.crmChecks.readChanged(),
+    now: () => stores.clock.now(),
+  };
 }
 
 function makeFolder(dir: string): void {

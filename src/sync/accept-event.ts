@@ -81,6 +81,18 @@ export interface AcceptPorts {
   note(step: EventStep, crmCode: string | undefined): void;
 }
 
+/** Of a trial: nothing is fetched, asked for, noted or stored but what the caller stages, and no event was seen before. */
+export const TRIAL_PORTS = {
+  withOwnIds: (event: CrmEvent) => event,
+  fetch: async () => undefined,
+  askListsAgain: async () => false,
+  contentOf: () => "",
+  seenAs: async () => undefined,
+  storeDeadLetter: async () => "stored",
+  dropDeadLetter: async () => false,
+  note() {},
+} as const satisfies Partial<AcceptPorts>;
+
 /** How an event arrived. */
 export interface Arrival {
   /** When it arrived by the clock of Redis, ms: its order is never later than that. */

@@ -42,7 +42,7 @@ async function kept(records: readonly object[]) {
   const work = new WorkFile(join(dir.path, "work.sqlite"));
   await ingest(
     eventsOf(records),
-    { mapping, lists: new Map(), fingerprintOf, now: Date.now() },
+    { mapping, lists: new Map(), fingerprintOf, changed: {}, now: Date.now },
     work,
   );
   const rows = [...work.all("SELECT code, position, kind FROM records")];
@@ -73,7 +73,7 @@ test("the first record without an id is named, if the crmCode needs it", async (
   async function* withoutIds() {
     for await (const event of eventsOf([USABLE, USABLE])) yield { ...event, hasId: false };
   }
-  const view = { mapping: byId, lists: new Map(), fingerprintOf, now: Date.now() };
+  const view = { mapping: byId, lists: new Map(), fingerprintOf, changed: {}, now: Date.now };
   await expect(ingest(withoutIds(), view, work)).rejects.toThrow("item 1 does not contain its id");
   work.remove();
 });

@@ -65,7 +65,13 @@ function serviceOf(replies: readonly ListReply[]): { service: ServiceToList; ask
   return { service, asked };
 }
 
-const view = { mapping: businessRelationMapping, lists: new Map(), fingerprintOf, now: Date.now() };
+const view = {
+  mapping: businessRelationMapping,
+  lists: new Map(),
+  fingerprintOf,
+  changed: {},
+  now: Date.now,
+};
 
 const kinds = (work: WorkFile) =>
   Object.fromEntries(

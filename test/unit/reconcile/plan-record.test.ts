@@ -34,7 +34,7 @@ const view = (codeOf: (context: EventContext) => string) => {
     }),
     close: async () => {},
   };
-  return { mapping, lists: new Map(), fingerprintOf, now: Date.now() };
+  return { mapping, lists: new Map(), fingerprintOf, changed: {}, now: Date.now };
 };
 
 test("a crmCode that is made from the source of events cannot be compared", async () => {
