@@ -63,7 +63,7 @@ export class TraceFinder {
     for (const { place } of pieces) count(place);
     const crmCodes: string[] = [];
     for (const crmCode of this.#person.crmCodes) {
-      const { found } = await lookAtRecord(this.#stores, crmCode);
+      const found = await lookAtRecord(this.#stores, crmCode);
       for (const kind of found) count(kind);
       if (found.length > 0 || named.some((piece) => piece.crmCode === crmCode))
         crmCodes.push(crmCode);

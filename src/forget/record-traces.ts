@@ -1,7 +1,6 @@
 /** What is known of one record under its crmCode, beside dead letters: looked at, or erased. */
 import type { Stores } from "../status/stores.ts";
 import { forget } from "../sync/person.ts";
-import { busyUntil } from "../sync/record.ts";
 import { storeRow, unchanged, type ReadRecord } from "../state/record-store.ts";
 import type { Call } from "../state/store.ts";
 import { scanHash } from "../state/scan.ts";
@@ -22,15 +21,13 @@ export interface RecordTraces {
 
 type Needed = Pick<Stores, "keys" | "records" | "redis" | "staged">;
 
-export async function lookAtRecord(stores: Needed, crmCode: string): Promise<RecordTraces> {
+export async function lookAtRecord(stores: Needed, crmCode: string): Promise<RecordTrace[]> {
   const { keys, records, redis } = stores;
   const read = await records.read(crmCode);
   const hasHistory =
     (await redis.exists(keys.history("crmCode", crmCode))) === 1 ||
     (await subjectsOf(stores, crmCode)).length > 0;
-  const isHeld = read.staged !== undefined && busyUntil(read.staged, read.now) !== undefined;
-  const isLeftOut = (await redis.hexists(keys.leftOut, crmCode)) === 1;
-  return { found: tracesIn(read, hasHistory, isLeftOut), isHeld };
+  return tracesIn(read, hasHistory, (await redis.hexists(keys.leftOut, crmCode)) === 1);
 }
 
 /** In one step, so that no worker can take the record in between. @returns what it has erased. */

@@ -38,7 +38,7 @@ test("keeps the newest event, sealed, of a record that lacks a value, and counts
   const onlyNew = storesOf(redis, { keys, sealing: new Sealing([newer]) });
   expect(await onlyNew.staged.leftOut.find("1")).toMatchObject({ event });
   const rest = { ...onlyNew, redis };
-  expect((await lookAtRecord(rest, "1")).found).toContain("leftOut");
+  expect(await lookAtRecord(rest, "1")).toContain("leftOut");
   expect((await eraseRecord(rest, "1")).found).toContain("leftOut");
   expect(await redis.exists(keys.leftOut)).toBe(0);
   expect(await counts()).toEqual({ service: 0, branch: 0 });
