@@ -68,33 +68,31 @@ export async function openSession(
   }
   const dir = join(config.DATA_DIR, "reconcile");
   makeFolder(dir);
+  await using stack = new AsyncDisposableStack();
   const mapping = await loadMapping(mappingName);
+  stack.defer(() => mapping.close());
   const service = openService(config, stores.redis, { baseUrl, token: () => token }, observer);
-  try {
-    const deployed = await otherMapping(stores, mappingName);
-    if (deployed === undefined) await requireSameKeeps(stores, mapping);
-    return {
-      config,
-      stores,
-      service,
-      baseUrl,
-      token: tokenName(token),
-      mapping,
-      mappingHash: hashOfMapping(mappingName),
-      deployed,
-      fingerprintOf: await stores.keyring.fingerprintOf(mapping.keeps),
-      dir,
-      requests: await requireLists(stores, service),
-      async close() {
-        await mapping.close();
-        await service.close();
-      },
-    };
-  } catch (error) {
-    await mapping.close();
-    await service.close();
-    throw error;
-  }
+  stack.defer(() => service.close());
+  const deployed = await otherMapping(stores, mappingName);
+  if (deployed === undefined) await requireSameKeeps(stores, mapping);
+  const fingerprintOf = await stores.keyring.fingerprintOf(mapping.keeps);
+  const requests = await requireLists(stores, service);
+  const mappingHash = hashOfMapping(mappingName);
+  const opened = stack.move();
+  return {
+    config,
+    stores,
+    service,
+    baseUrl,
+    token: tokenName(token),
+    mapping,
+    mappingHash,
+    deployed,
+    fingerprintOf,
+    dir,
+    requests,
+    close: () => opened.disposeAsync(),
+  };
 }
 
 /** As intake sees records now. */
