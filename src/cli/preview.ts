@@ -6,7 +6,7 @@ import { unreadLines, type Unread } from "../mapping/unread-paths.ts";
 import { openService } from "../service/open-service.ts";
 import { tokenName } from "../state/known-service.ts";
 import { openStores, type Stores } from "../status/stores.ts";
-import { newestOrders, provenOf } from "../sync/record.ts";
+import { provenIn } from "../sync/record.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { previewOne, unknownService, type Body, type ServiceView } from "../preview/preview-one.ts";
 import {
@@ -180,10 +180,7 @@ async function openView(
     isBlind: false,
     lists: stores.tenantLists.current(),
     fingerprintOf: await stores.keyring.fingerprintOf(keeps),
-    known: async (crmCode) => {
-      const read = await stores.records.read(crmCode);
-      return { row: provenOf(read.row, read.warm), newest: newestOrders(read) };
-    },
+    known: async (crmCode) => provenIn(await stores.records.read(crmCode)),
     codeOf: (subject) => stores.staged.codeOf(subject),
     ask: service && ((crmCode) => service.read(crmCode)),
     async close() {

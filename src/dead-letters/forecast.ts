@@ -13,8 +13,7 @@ import type { DeadReason } from "../sync/dead-letter.ts";
 import { partsOf } from "../sync/mapped.ts";
 import { decide, REJECTIONS } from "../sync/decide.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
-import type { LedgerRow, Orders } from "../sync/ledger-row.ts";
-import { isSuperseded, newestOrders, provenOf, type StateToStage } from "../sync/record.ts";
+import { isSuperseded, provenIn, type ProvenRecord, type StateToStage } from "../sync/record.ts";
 import type { Problem } from "../event/problem.ts";
 import { isKeptProblem } from "../sync/validate.ts";
 import { arrivalOf, parsedEvent } from "./stored-event.ts";
@@ -28,16 +27,10 @@ export interface RedriveView {
   readonly now: () => number;
   /** The crmCode to which a record of the CRM led before. */
   codeOf(subject: string): Promise<string | undefined>;
-  known(crmCode: string): Promise<KnownRecord>;
+  known(crmCode: string): Promise<ProvenRecord>;
 }
 
 type Body = Readonly<Record<string, unknown>>;
-
-interface KnownRecord {
-  readonly row: LedgerRow;
-  /** Of what waits and what was settled. */
-  readonly newest: Orders;
-}
 
 /** @param mapping the one that the events are mapped by; the caller closes it. */
 export async function openRedriveView(stores: Stores, mapping: Mapping): Promise<RedriveView> {
@@ -49,10 +42,7 @@ export async function openRedriveView(stores: Stores, mapping: Mapping): Promise
     fingerprintOf: await keyring.fingerprintOf(mapping.keeps),
     now: () => clock.now(),
     codeOf: (subject) => staged.codeOf(subject),
-    async known(crmCode) {
-      const read = await records.read(crmCode);
-      return { row: provenOf(read.row, read.warm), newest: newestOrders(read) };
-    },
+    known: async (crmCode) => provenIn(await records.read(crmCode)),
   };
 }
 
@@ -138,7 +128,7 @@ function forecastOfRecord({ result, reason, problems = [] }: Accepted): Forecast
 
 function forecastOfState(
   state: StateToStage,
-  { row, newest }: KnownRecord,
+  { row, newest }: ProvenRecord,
   view: RedriveView,
 ): Forecast {
   const { order, fieldsOrder = order } = state;

@@ -7,8 +7,8 @@ import { DEFAULT_TENANT_LISTS, type TenantLists } from "../service-spec/tenant-l
 import { bodyOf, decide, type Decision, type Wanted, REJECTIONS } from "../sync/decide.ts";
 import { fingerprintOf, fingerprintWith, type FingerprintOf } from "../sync/fingerprint.ts";
 import { carryOver, keepsWith, keptFieldsOf, keptIn, type Keeps } from "../sync/keeps.ts";
-import { NO_ORDERS, rowWithoutProof, type LedgerRow, type Orders } from "../sync/ledger-row.ts";
-import { isSuperseded } from "../sync/record.ts";
+import { NO_ORDERS, rowWithoutProof, type LedgerRow } from "../sync/ledger-row.ts";
+import { isSuperseded, type ProvenRecord } from "../sync/record.ts";
 import {
   crmToFetchFrom,
   hasRule,
@@ -24,19 +24,12 @@ import type { PreviewInput } from "./read-records.ts";
 
 export type Body = Readonly<Record<string, unknown>>;
 
-/** What is known of one record. */
-export interface KnownRecord {
-  readonly row: LedgerRow;
-  /** Of what waits and what was settled. */
-  readonly newest: Orders;
-}
-
 /** What is known of the service without a request, and how to make one. */
 export interface ServiceView {
   readonly lists: TenantLists;
   readonly fingerprintOf: FingerprintOf;
   /** Undefined: not known, because no Redis could be reached. */
-  known(crmCode: string): Promise<KnownRecord | undefined>;
+  known(crmCode: string): Promise<ProvenRecord | undefined>;
   /** The crmCode to which a record of the CRM led before. */
   codeOf(subject: string): Promise<string | undefined>;
   /** Reads the relation from the service; undefined where no request may be spent. */

@@ -348,6 +348,17 @@ export function provenOf(row: LedgerRow | undefined, warm: boolean): LedgerRow {
   return { ...row, exists: false, byList: true };
 }
 
+/** By what it is decided what would become of a change. */
+export interface ProvenRecord {
+  readonly row: LedgerRow;
+  /** Of what waits and what was settled. */
+  readonly newest: Orders;
+}
+
+export const provenIn = (
+  known: Pick<KnownRecord, "row" | "staged"> & { readonly warm: boolean },
+): ProvenRecord => ({ row: provenOf(known.row, known.warm), newest: newestOrders(known) });
+
 /** Names a record of the CRM, and does not tell it. A CRM may write the name of an object in several ways. */
 export function writerOf(subject: string): string {
   const { object, recordId } = splitSubject(subject);
