@@ -6,14 +6,14 @@ import { createDeadLetter, type DeadLetter, type DeadReason } from "../src/sync/
 import { notedProblems, notedText } from "../src/sync/step.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import type { Runtime } from "./runtime.ts";
-import { parseExactly } from "../src/event/exact-json.ts";
+import { jsonIn, parseExactly } from "../src/event/exact-json.ts";
 import { arrivedAt, type StuckJob } from "../src/event/job-data.ts";
 import { identityOf } from "../src/sync/accept-event.ts";
 
 export async function rejectEvent(runtime: Runtime, letter: DeadLetter): Promise<void> {
   const { reason, problems } = letter;
   await runtime.deadLetters.store(letter);
-  const event = notedText(parsed(letter.event), {});
+  const event = notedText(jsonIn(letter.event), {});
   if (event !== undefined) {
     runtime.history.note(event, { kind: "dead", problems: notedProblems(reason, problems) });
   }
@@ -37,14 +37,6 @@ export async function rejectThinEvent(
       { reason, problems, event, source, order, at: runtime.clock.now() },
     ),
   );
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
 }
 
 // Makes dead letters of the jobs in the inbox that no worker will end.

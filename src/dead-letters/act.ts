@@ -61,8 +61,6 @@ const aboutOf = (letter: StoredDeadLetter): Parameters<RecordAct>[1] => ({
 
 /** Undefined for an event that could not be sent. */
 function identityOf(letter: StoredDeadLetter): { id: string; source: string } | undefined {
-  const event = parsedEvent(letter);
-  if (typeof event !== "object" || event === null) return undefined;
-  const { source, id } = event as { source?: unknown; id?: unknown };
+  const { source, id } = (parsedEvent(letter) ?? {}) as { source?: unknown; id?: unknown };
   return typeof source === "string" && typeof id === "string" ? { id, source } : undefined;
 }

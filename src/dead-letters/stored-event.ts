@@ -1,27 +1,19 @@
 /** The event of a dead letter, as it is accepted again. */
+import { subjectIn } from "../event/crm-event.ts";
+import { jsonIn } from "../event/exact-json.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import type { Arrival, LaterEvent } from "../sync/accept-event.ts";
 
 /** Undefined for what another client wrote, and is not JSON. */
-export function parsedEvent({ event }: Pick<StoredDeadLetter, "event">): unknown {
-  try {
-    return JSON.parse(event) as unknown;
-  } catch {
-    return undefined;
-  }
-}
+export const parsedEvent = ({ event }: Pick<StoredDeadLetter, "event">): unknown => jsonIn(event);
 
 /** The event as it came; its text where it is not JSON. */
 export const eventOf = (letter: Pick<StoredDeadLetter, "event">): unknown =>
   parsedEvent(letter) ?? letter.event;
 
 /** The record of the CRM, `<object>/<recordId>`; undefined where the event does not name it. */
-export function subjectOf(letter: Pick<StoredDeadLetter, "event">): string | undefined {
-  const event = eventOf(letter);
-  const subject =
-    typeof event === "object" && event !== null && "subject" in event ? event.subject : undefined;
-  return typeof subject === "string" ? subject : undefined;
-}
+export const subjectOf = (letter: Pick<StoredDeadLetter, "event">): string | undefined =>
+  subjectIn(parsedEvent(letter));
 
 /** The arrival of a redriven event: it keeps its old place among the events of its record. */
 export function arrivalOf(

@@ -358,3 +358,9 @@ export function splitSubject(subject: string): { object: string; recordId: strin
   const slash = subject.indexOf("/");
   return { object: subject.slice(0, slash), recordId: subject.slice(slash + 1) };
 }
+
+/** The subject of what may be no valid event; undefined: it names none. */
+export function subjectIn(value: unknown): string | undefined {
+  const { subject } = (value ?? {}) as { readonly subject?: unknown };
+  return typeof subject === "string" ? subject : undefined;
+}

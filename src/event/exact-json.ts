@@ -68,6 +68,15 @@ export function jsonFaultAt(text: string, from: Place = { line: 1, column: 1 }) 
   return { line: from.line + lines.length - 1, column, isEnd: at >= text.trimEnd().length };
 }
 
+/** What a text holds as JSON; undefined: it is none. */
+export function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
 export const isJson = (text: string): boolean => faultIn(text) === "";
 
 const TOKEN = "Unexpected token";

@@ -1,4 +1,10 @@
-import { MAX_DEPTH, parseEvent, splitSubject, isDeeperThan } from "../event/crm-event.ts";
+import {
+  MAX_DEPTH,
+  parseEvent,
+  splitSubject,
+  subjectIn,
+  isDeeperThan,
+} from "../event/crm-event.ts";
 import { isObject } from "../mapping/is-object.ts";
 import { mapEventRecord } from "../mapping/map-event-record.ts";
 import type { Mapping } from "../mapping/mapping.ts";
@@ -29,17 +35,6 @@ export const eventNames = (mapping: Mapping, lists: TenantLists) => ({
 
 export type EventNames = ReturnType<typeof eventNames>;
 
-/** @param text an event as JSON. */
-export const subjectOf = (text: string): string | undefined => subjectIn(parsedOrText(text));
-
-export function parsedOrText(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return text;
-  }
-}
-
 /** What can be used of something that is no valid event. */
 function partsOf(value: unknown) {
   const { type, source, data } = isObject(value) ? value : {};
@@ -50,11 +45,4 @@ function partsOf(value: unknown) {
     subject: subjectIn(value),
     data: { record, merged: undefined },
   };
-}
-
-function subjectIn(value: unknown): string | undefined {
-  const { subject } = (typeof value === "object" && value !== null ? value : {}) as {
-    subject?: unknown;
-  };
-  return typeof subject === "string" ? subject : undefined;
 }

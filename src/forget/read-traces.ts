@@ -1,4 +1,6 @@
 /** Reads what lies in Redis about any record, with what each piece names. Values are opened, not kept. */
+import { subjectIn } from "../event/crm-event.ts";
+import { jsonIn } from "../event/exact-json.ts";
 import { redriveOf } from "../event/inbox.ts";
 import { JOB_STATES, readJobs } from "../event/job-data.ts";
 import type { RecordNames } from "../state/record-names.ts";
@@ -8,7 +10,7 @@ import { thinPointerIn } from "../state/thin-events.ts";
 import type { Stores } from "../status/stores.ts";
 import { deadLetterId } from "../sync/dead-letter.ts";
 import { LANES } from "../event/lane.ts";
-import { parsedOrText, subjectOf, type EventNames } from "./name-event.ts";
+import type { EventNames } from "./name-event.ts";
 import type { Named } from "./person.ts";
 
 /** Values that are read at once: few, because their events may be large. */
@@ -105,7 +107,7 @@ async function* readStaged({ keys, redis, staged }: Stores): AsyncGenerator<Piec
       );
       for (const [index, crmCode] of codes.entries()) {
         for (const event of events[index]?.flat() ?? []) {
-          yield { place: "staged", id: crmCode, crmCode, subject: subjectOf(event) };
+          yield { place: "staged", id: crmCode, crmCode, subject: subjectIn(jsonIn(event)) };
         }
       }
     }
@@ -114,7 +116,7 @@ async function* readStaged({ keys, redis, staged }: Stores): AsyncGenerator<Piec
 
 async function* readDeadLetters({ deadLetters }: Stores, names: EventNames): AsyncGenerator<Piece> {
   for await (const { id, crmCode, event } of deadLetters.all()) {
-    const named = await names.of(parsedOrText(event));
+    const named = await names.of(jsonIn(event) ?? event);
     // A merge makes one letter for each of its records.
     const own = crmCode === undefined ? named : { ...named, crmCode };
     yield { place: "dead", id, ...own };

@@ -6,6 +6,7 @@ import { createHash, type Hash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { once } from "node:events";
 import { z } from "zod";
+import { jsonIn } from "../event/exact-json.ts";
 import { UserError } from "../ops/user-error.ts";
 import { linesOfUtf8 } from "../ops/utf8-text.ts";
 import { writeWhole } from "../ops/write-whole.ts";
@@ -132,7 +133,7 @@ export async function openPlan(file: string): Promise<OpenPlan> {
     }
     last = line;
   }
-  const end = endSchema.safeParse(parse(last ?? ""));
+  const end = endSchema.safeParse(jsonIn(last ?? ""));
   if (header === undefined || !end.success) {
     throw new UserError(`${file} is not a plan of crmsync reconcile, or it is cut off`);
   }
@@ -145,7 +146,7 @@ export async function openPlan(file: string): Promise<OpenPlan> {
 /** What a plan is made for, by its own words: whether it was changed is not checked. */
 export async function planHeader(file: string): Promise<PlanHeader | undefined> {
   for await (const line of linesOf(file)) {
-    const parsed = headerSchema.safeParse(parse(line));
+    const parsed = headerSchema.safeParse(jsonIn(line));
     return parsed.success ? parsed.data : undefined;
   }
   return undefined;
@@ -158,7 +159,7 @@ export async function* entriesOf({ file, entries }: OpenPlan): AsyncGenerator<Pl
     line += 1;
     if (line === 0) continue;
     if (line > entries) return;
-    const entry = entrySchema.safeParse(parse(text));
+    const entry = entrySchema.safeParse(jsonIn(text));
     if (!entry.success)
       throw new UserError(
         `line ${line + 1} of the plan ${file} is not as crmsync writes it: make a new one`,
@@ -168,12 +169,12 @@ export async function* entriesOf({ file, entries }: OpenPlan): AsyncGenerator<Pl
 }
 
 /** @throws when the line is no entry. */
-export const entryIn = (line: string): PlanEntry => entrySchema.parse(parse(line));
+export const entryIn = (line: string): PlanEntry => entrySchema.parse(jsonIn(line));
 
 const addTo = (hash: Hash, line: string): void => void hash.update(`${line}\n`);
 
 function headerIn(file: string, line: string): PlanHeader {
-  const parsed = headerSchema.safeParse(parse(line));
+  const parsed = headerSchema.safeParse(jsonIn(line));
   if (parsed.success) return parsed.data;
   throw new UserError(`${file} is not a plan of this version of crmsync reconcile`);
 }
@@ -187,12 +188,4 @@ export async function* linesOf(file: string): AsyncGenerator<string> {
     throw new UserError(`the plan ${file} cannot be read (${code})`);
   }
   yield* linesOfUtf8(input, file);
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
 }
