@@ -13,8 +13,7 @@ import { recordAct } from "../operator.ts";
 import { print, printEither } from "../output.ts";
 import { withStores } from "../with-stores.ts";
 import { findAll } from "./choose.ts";
-import { countOf, linesOf } from "./print.ts";
-import { linesOfPreview } from "./print-groups.ts";
+import { countOf, linesOf, linesOfPreview } from "./print.ts";
 
 export interface ActOptions extends Filter {
   readonly all?: true;

@@ -9,8 +9,7 @@ import { print, printEither, printJson } from "../output.ts";
 import { withStores } from "../with-stores.ts";
 import { findAll } from "./choose.ts";
 import { eventOf } from "../../dead-letters/stored-event.ts";
-import { countOf, jsonOf, linesOf } from "./print.ts";
-import { jsonOfGroup, linesOfGroup, sumOfGroups } from "./print-groups.ts";
+import { countOf, jsonOf, jsonOfGroup, linesOf, linesOfGroup, sumOfGroups } from "./print.ts";
 
 interface ListOptions extends Filter {
   readonly group?: true;
