@@ -6,8 +6,7 @@ import { eventOrder } from "../event/event-order.ts";
 import { mapEvent } from "../mapping/map-event-record.ts";
 import type { MappingResult } from "../mapping/mapping.ts";
 import type { CrmEvent } from "../event/crm-event.ts";
-import type { Ledger } from "../state/ledger.ts";
-import type { StagedStates } from "../state/staged-state.ts";
+import type { Stores } from "../status/stores.ts";
 import { acceptEvent, TRIAL_PORTS, type Accepted } from "../sync/accept-event.ts";
 import { agrees } from "../sync/fingerprint.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
@@ -28,10 +27,7 @@ export const ENTRY_OUTCOMES = {
 
 export type EntryOutcome = keyof typeof ENTRY_OUTCOMES;
 
-export interface EntryStores {
-  readonly ledger: Pick<Ledger, "row">;
-  readonly staged: Pick<StagedStates, "stage">;
-}
+type EntryStores = Pick<Stores, "ledger" | "staged">;
 
 export interface AppliedEntry {
   readonly outcome: EntryOutcome;

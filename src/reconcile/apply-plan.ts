@@ -4,7 +4,8 @@
  * twice changes nothing.
  */
 import { UserError } from "../ops/user-error.ts";
-import { applyRecord, applyTermination, type EntryStores } from "./apply-entry.ts";
+import type { Stores } from "../status/stores.ts";
+import { applyRecord, applyTermination } from "./apply-entry.ts";
 import { Feed, type Applied, type FeedView } from "./feed.ts";
 import { PlanCount } from "./plan-count.ts";
 import { entriesOf, type OpenPlan } from "./plan-file.ts";
@@ -12,7 +13,7 @@ import type { PlanningView } from "./plan-record.ts";
 import type { SnapshotEvent } from "./read-events.ts";
 
 export interface ApplyView extends FeedView {
-  readonly stores: FeedView["stores"] & EntryStores;
+  readonly stores: FeedView["stores"] & Pick<Stores, "ledger">;
   /** The records of the snapshot that the plan was made for. */
   readonly events: AsyncIterable<SnapshotEvent>;
   readonly view: PlanningView;

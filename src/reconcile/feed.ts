@@ -2,10 +2,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { counted } from "../ops/counted.ts";
 import { UserError } from "../ops/user-error.ts";
-import type { BulkChanges, BulkPause, BulkPauses } from "../state/bulk-changes.ts";
-import type { HeldTerminations } from "../state/held-terminations.ts";
-import type { Reconciliations } from "../state/reconciliations.ts";
-import type { StagedStates } from "../state/staged-state.ts";
+import type { BulkPause } from "../state/bulk-changes.ts";
+import type { Stores } from "../status/stores.ts";
 import type { AppliedEntry, EntryOutcome } from "./apply-entry.ts";
 import type { PlanCount } from "./plan-count.ts";
 import type { OpenPlan, PlanEntry } from "./plan-file.ts";
@@ -23,13 +21,10 @@ const RECALLED = 500;
 const CHECK_MS = 200;
 
 export interface FeedView {
-  readonly stores: {
-    readonly staged: Pick<StagedStates, "unsynced">;
-    readonly reconciliations: Reconciliations;
-    readonly bulkPauses: Pick<BulkPauses, "current">;
-    readonly bulkChanges: Pick<BulkChanges, "drop">;
-    readonly heldTerminations: Pick<HeldTerminations, "among">;
-  };
+  readonly stores: Pick<
+    Stores,
+    "bulkChanges" | "bulkPauses" | "heldTerminations" | "reconciliations" | "staged"
+  >;
   /** @throws TryLater when another process may carry out a plan by now. */
   readonly keepClaim: () => Promise<void>;
   readonly onProgress: (applied: Applied) => void;
