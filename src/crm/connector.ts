@@ -12,10 +12,7 @@ export interface WebhookEndpoint {
   readonly secretName: string | undefined;
   /** How long a signature of this sender can stay valid, s; 0 where requests have no `requestKey`. */
   readonly rememberForS: number;
-  /**
-   * Called before the body is read, and once more with the body if that is needed.
-   * @param request its `body` is undefined before it is read.
-   */
+  /** Called before the body is read, and once more with the body if that is needed. */
   verify(request: RequestToVerify, secrets: readonly string[]): Verification;
   /** The status on which this CRM sends a request again when there were too many; by default 429. */
   readonly tooFast?: 503;
@@ -66,8 +63,8 @@ export interface CrmConnector extends WebhookEndpoint, CrmSource {
   readonly neverSent?: Readonly<Record<string, readonly string[]>>;
 }
 
-/** An HTTP request without its body, with everything that any of the CRMs signs or needs. */
-interface WebhookHead {
+/** An HTTP request, with everything that any of the CRMs signs or needs. */
+export interface WebhookRequest {
   /** What follows `/webhooks/<name>/`, for senders that need one address per kind of event. */
   readonly path: string;
   /** The addresses that the sender may have signed: proxies change scheme and host. */
@@ -77,16 +74,12 @@ interface WebhookHead {
   readonly headers: Readonly<Record<string, string | undefined>>;
   /** Milliseconds since 1970. */
   readonly receivedAt: number;
-}
-
-export interface WebhookRequest extends WebhookHead {
   /** The bytes as they were received: signatures cover them. */
   readonly body: Buffer;
 }
 
-export interface RequestToVerify extends WebhookHead {
-  readonly body: Buffer | undefined;
-}
+/** Without its body before that is read. */
+export type RequestToVerify = Omit<WebhookRequest, "body"> & { readonly body: Buffer | undefined };
 
 export type Verification =
   | {
