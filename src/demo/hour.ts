@@ -7,7 +7,6 @@ import { Crm } from "./crm.ts";
 import type { Client, ClientEvent } from "./crm.ts";
 import { Timetable } from "./timetable.ts";
 import { createRandom } from "./random.ts";
-import type { Random } from "./random.ts";
 
 export interface HourOptions {
   readonly seed: number;
@@ -43,7 +42,7 @@ export function planHour(options: HourOptions) {
   const random = createRandom(options.seed);
   const crm = new Crm(random, options.source, options.startAt);
   const timetable = new Timetable(random, crm, options.lengthMs);
-  schedule(timetable, random, crm, options.clients);
+  schedule(timetable, options.clients);
   timetable.run();
   const deliveries = timetable.deliveries.toSorted((a, b) => a.atMs - b.atMs);
   return {
@@ -54,7 +53,8 @@ export function planHour(options: HourOptions) {
   };
 }
 
-function schedule(timetable: Timetable, random: Random, crm: Crm, clients: number): void {
+function schedule(timetable: Timetable, clients: number): void {
+  const { crm, random } = timetable;
   const times = (what: keyof typeof PER_CLIENT): number =>
     Math.max(1, Math.round(PER_CLIENT[what] * clients));
   let serial = 0;
@@ -74,50 +74,35 @@ function schedule(timetable: Timetable, random: Random, crm: Crm, clients: numbe
     if (late > 0) timetable.send(crm.save(at, editClient(client, random)), at);
   });
 
-  timetable.spread(
-    times("edits"),
-    0.03,
-    LATEST,
-    timetable.withClient((client, at) => timetable.send(edit(client, at), at)),
+  timetable.spreadOverClients(times("edits"), 0.03, LATEST, (client, at) =>
+    timetable.send(edit(client, at), at),
   );
-  timetable.spread(
-    times("savesWithoutChange"),
-    0.1,
-    LATEST,
-    timetable.withClient(({ record }, at) => timetable.send(crm.save(at, record), at)),
+  timetable.spreadOverClients(times("savesWithoutChange"), 0.1, LATEST, ({ record }, at) =>
+    timetable.send(crm.save(at, record), at),
   );
-  timetable.spread(
-    times("editsUndone"),
-    0.1,
-    LATEST,
-    timetable.withClient((client, at) => {
-      const before = client.record;
-      timetable.send(edit(client, at), at);
-      timetable.send(crm.save(at, before), at);
-    }),
-  );
-  timetable.spread(
-    times("overtaken"),
-    0.1,
-    LATEST - 0.03,
-    timetable.withClient((client, at) => {
-      timetable.send(edit(client, at), at, { late: 0.01 + random.next() * 0.02 });
-      timetable.send(edit(client, at), at);
-    }),
-  );
-  scheduleStorms(timetable, crm, random, times("storms"));
-  scheduleDeletions(timetable, crm, random, times("deletions"), times("restores"));
-  scheduleMistakes(timetable, crm, random, times("mistakes"));
+  timetable.spreadOverClients(times("editsUndone"), 0.1, LATEST, (client, at) => {
+    const before = client.record;
+    timetable.send(edit(client, at), at);
+    timetable.send(crm.save(at, before), at);
+  });
+  timetable.spreadOverClients(times("overtaken"), 0.1, LATEST - 0.03, (client, at) => {
+    timetable.send(edit(client, at), at, { late: 0.01 + random.next() * 0.02 });
+    timetable.send(edit(client, at), at);
+  });
+  scheduleStorms(timetable, times("storms"));
+  scheduleDeletions(timetable, times("deletions"), times("restores"));
+  scheduleMistakes(timetable, times("mistakes"));
   timetable.spread(times("newWithMistakes"), 0.1, LATEST, (at) => {
     const client = newClient();
     timetable.send(crm.create(at, addMistake(client, random), { valid: false }), at);
-    if (random.chance(0.5)) correctLater(timetable, crm, random, at, () => client);
+    if (random.chance(0.5)) correctLater(timetable, at, () => client);
   });
   timetable.at(0.4, (at) => timetable.send(crm.createWithoutKey(at, newClient()), at));
 }
 
 /** One client is edited many times within seconds; the first while the import still waits. */
-function scheduleStorms(timetable: Timetable, crm: Crm, random: Random, storms: number): void {
+function scheduleStorms(timetable: Timetable, storms: number): void {
+  const { crm, random } = timetable;
   for (let storm = 0; storm < storms; storm += 1) {
     const from = storm === 0 ? 0.02 : 0.15 + random.next() * 0.7;
     let crmCode: string | undefined;
@@ -132,57 +117,38 @@ function scheduleStorms(timetable: Timetable, crm: Crm, random: Random, storms: 
   }
 }
 
-function scheduleDeletions(
-  timetable: Timetable,
-  crm: Crm,
-  random: Random,
-  deletions: number,
-  restores: number,
-): void {
+function scheduleDeletions(timetable: Timetable, deletions: number, restores: number): void {
+  const { crm, random } = timetable;
   let toRestore = restores;
   let keyOnly = Math.ceil(deletions / 6);
-  timetable.spread(
-    deletions,
-    0.3,
-    0.8,
-    timetable.withClient((client, at) => {
-      // Only an unchanged client is deleted by its key alone: an edit of another client could
-      // arrive after the deletion, and would then be superseded.
-      const withRecord = keyOnly === 0 || client.changed;
-      if (!withRecord) keyOnly -= 1;
-      const { crmCode } = client.record;
-      timetable.send(crm.delete(at, crmCode, withRecord), at);
-      if (toRestore === 0) return;
-      toRestore -= 1;
-      timetable.after(at, 0.02 + random.next() * 0.1, (later) =>
-        timetable.send(crm.restore(later, crmCode), later),
-      );
-    }),
-  );
+  timetable.spreadOverClients(deletions, 0.3, 0.8, (client, at) => {
+    // Only an unchanged client is deleted by its key alone: an edit of another client could
+    // arrive after the deletion, and would then be superseded.
+    const withRecord = keyOnly === 0 || client.changed;
+    if (!withRecord) keyOnly -= 1;
+    const { crmCode } = client.record;
+    timetable.send(crm.delete(at, crmCode, withRecord), at);
+    if (toRestore === 0) return;
+    toRestore -= 1;
+    timetable.after(at, 0.02 + random.next() * 0.1, (later) =>
+      timetable.send(crm.restore(later, crmCode), later),
+    );
+  });
 }
 
-function scheduleMistakes(timetable: Timetable, crm: Crm, random: Random, mistakes: number): void {
-  timetable.spread(
-    mistakes,
-    0.1,
-    0.85,
-    timetable.withClient((client, at) => {
-      const { record } = client;
-      timetable.send(crm.save(at, addMistake(record, random), false), at);
-      if (random.chance(0.5)) {
-        correctLater(timetable, crm, random, at, () => editClient(record, random));
-      }
-    }),
-  );
+function scheduleMistakes(timetable: Timetable, mistakes: number): void {
+  const { crm, random } = timetable;
+  timetable.spreadOverClients(mistakes, 0.1, 0.85, (client, at) => {
+    const { record } = client;
+    timetable.send(crm.save(at, addMistake(record, random), false), at);
+    if (random.chance(0.5)) {
+      correctLater(timetable, at, () => editClient(record, random));
+    }
+  });
 }
 
-function correctLater(
-  timetable: Timetable,
-  crm: Crm,
-  random: Random,
-  atMs: number,
-  correct: () => Client["record"],
-): void {
+function correctLater(timetable: Timetable, atMs: number, correct: () => Client["record"]): void {
+  const { crm, random } = timetable;
   timetable.after(atMs, 0.01 + random.next() * 0.08, (later) =>
     timetable.send(crm.save(later, correct()), later),
   );

@@ -18,14 +18,14 @@ const SENT_TWICE = 0.05;
 /** Runs its scheduled actions in the order of time; an action may schedule later ones. */
 export class Timetable {
   readonly deliveries: Delivery[] = [];
-  readonly #random: Random;
-  readonly #crm: Crm;
+  readonly random: Random;
+  readonly crm: Crm;
   readonly #lengthMs: number;
   #agenda: { at: number; act: (at: number) => void }[] = [];
 
   constructor(random: Random, crm: Crm, lengthMs: number) {
-    this.#random = random;
-    this.#crm = crm;
+    this.random = random;
+    this.crm = crm;
     this.#lengthMs = lengthMs;
   }
 
@@ -37,7 +37,7 @@ export class Timetable {
   /** Schedules `act` `count` times, at random between two shares of the hour. */
   spread(count: number, from: number, to: number, act: (atMs: number) => void): void {
     for (let i = 0; i < Math.round(count); i += 1) {
-      this.at(from + this.#random.next() * (to - from), act);
+      this.at(from + this.random.next() * (to - from), act);
     }
   }
 
@@ -45,21 +45,26 @@ export class Timetable {
     this.at(atMs / this.#lengthMs + share, act);
   }
 
-  /** Runs `act` on a random valid client, if there is one. */
-  withClient(act: (client: Client, atMs: number) => void): (atMs: number) => void {
-    return (atMs) => {
-      const clients = this.#crm.validClients();
-      if (clients.length > 0) act(this.#random.pick(clients), atMs);
-    };
+  /** As `spread`; each time for a random valid client, if there is one. */
+  spreadOverClients(
+    count: number,
+    from: number,
+    to: number,
+    act: (client: Client, atMs: number) => void,
+  ): void {
+    this.spread(count, from, to, (atMs) => {
+      const clients = this.crm.validClients();
+      if (clients.length > 0) act(this.random.pick(clients), atMs);
+    });
   }
 
   /** Sends an event, `late` (a share of the hour) after it happened; some are sent a second time. */
   send(event: ClientEvent, atMs: number, options: { route?: Route; late?: number } = {}): void {
-    const route = (): Route => options.route ?? this.#random.pick(ROUTES);
+    const route = (): Route => options.route ?? this.random.pick(ROUTES);
     const sentAt = atMs + Math.round((options.late ?? 0) * this.#lengthMs);
     this.deliveries.push({ atMs: sentAt, route: route(), event });
-    if (!this.#random.chance(SENT_TWICE)) return;
-    const again = sentAt + Math.round(this.#random.next() * 0.03 * this.#lengthMs);
+    if (!this.random.chance(SENT_TWICE)) return;
+    const again = sentAt + Math.round(this.random.next() * 0.03 * this.#lengthMs);
     this.deliveries.push({ atMs: again, route: route(), event });
   }
 
