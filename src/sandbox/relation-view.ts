@@ -31,9 +31,9 @@ export function countRelations(database: DatabaseSync, tenantId: number): Relati
 export function listRelations(
   database: DatabaseSync,
   tenantId: number,
-  filter: RelationFilter,
+  { search, ...filter }: RelationFilter,
 ): RelationList {
-  const pattern = `%${filter.search.replace(/[\\%_]/g, String.raw`\$&`)}%`;
+  const pattern = `%${search.replace(/[\\%_]/g, String.raw`\$&`)}%`;
   const rows = database
     .prepare(
       `SELECT seq, crm_code AS crmCode, display_name AS name, type,
@@ -44,13 +44,7 @@ export function listRelations(
          AND (crm_code LIKE :pattern ESCAPE '\\' OR display_name LIKE :pattern ESCAPE '\\')
        ORDER BY seq DESC LIMIT ${ROWS + 1}`,
     )
-    .all({
-      tenant: tenantId,
-      before: filter.before,
-      type: filter.type,
-      status: filter.status,
-      pattern,
-    }) as unknown as RelationSummary[];
+    .all({ ...filter, tenant: tenantId, pattern }) as unknown as RelationSummary[];
   return { rows: rows.slice(0, ROWS), more: rows.length > ROWS };
 }
 
