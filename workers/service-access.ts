@@ -2,7 +2,7 @@
 import type { Permit } from "../src/quota/permit.ts";
 import { CrmCodeError, type ServiceClient } from "../src/service/client.ts";
 import { openService, type OpenService, type ServiceAddress } from "../src/service/open-service.ts";
-import type { CreateReply, Denied, GetReply, UpdateReply } from "../src/service/reply.ts";
+import type { Denied, Reply } from "../src/service/reply.ts";
 import type { NotedRequest } from "../src/sync/step.ts";
 import { doubtedSince, isRejecting } from "../src/sync/breaker.ts";
 import { REJECTING, type ServiceReply } from "../src/sync/service-reply.ts";
@@ -204,7 +204,7 @@ function sendDecision(
   permit: Permit,
   decision: Sendable,
   crmCode: string,
-): Promise<CreateReply | UpdateReply | GetReply> {
+): Promise<Reply<"create" | "update" | "get">> {
   switch (decision.kind) {
     case "create":
       return client.create(permit, decision.body);

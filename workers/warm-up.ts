@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { PageLoop } from "../src/service/page-loop.ts";
-import type { ListReply } from "../src/service/reply.ts";
+import type { Reply } from "../src/service/reply.ts";
 import { tokenName } from "../src/state/known-service.ts";
 import { RENEW_WARM_UP_MS, type WarmUp } from "../src/state/ledger.ts";
 import { retryDelay } from "../src/sync/settled.ts";
@@ -153,7 +153,7 @@ async function listingEndless({ clock, ledger, log }: Runtime): Promise<"done"> 
 async function listingFailed(
   { ledger, log }: Runtime,
   access: ServiceAccess,
-  reply: Exclude<ListReply, { kind: "page" }>,
+  reply: Exclude<Reply<"list">, { kind: "page" }>,
   resumed: boolean,
 ): Promise<"failed" | "again"> {
   // The pause that a 429 asks for is shared: the next permit waits for its end.

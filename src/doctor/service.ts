@@ -1,7 +1,7 @@
 /** Checks the service with one request, which needs a permit like every other. */
 import { patienceMs, TooLate, within } from "../ops/deadline.ts";
 import { openService } from "../service/open-service.ts";
-import type { SchemaReply } from "../service/reply.ts";
+import type { Reply } from "../service/reply.ts";
 import { readOne } from "../ops/redis-reading.ts";
 import { listChanges } from "../service-spec/list-changes.ts";
 import { tenantFields, tenantListsOf } from "../service-spec/tenant-lists.ts";
@@ -108,7 +108,7 @@ async function whyNoPermit({ quotaState, redis }: Stores): Promise<string> {
   return `the hour's quota is spent, until ${new Date(resetAt).toISOString()}`;
 }
 
-function checksOf(reply: SchemaReply): Check[] {
+function checksOf(reply: Reply<"schema-config">): Check[] {
   switch (reply.kind) {
     case "schema":
       return [ok("token", "accepted"), ok("address", "accepted")];
@@ -163,7 +163,7 @@ function checksOf(reply: SchemaReply): Check[] {
 async function checkTenant(
   { heartbeats, knownService }: Stores,
   token: string,
-  { kind }: SchemaReply,
+  { kind }: Reply<"schema-config">,
 ): Promise<Check[]> {
   if (kind !== "schema" || (await knownService.hasToken(tokenName(token))) !== false) return [];
   const processes = await heartbeats.running();
@@ -177,7 +177,7 @@ async function checkTenant(
   ];
 }
 
-async function checkLists(stores: Stores, reply: SchemaReply): Promise<Check[]> {
+async function checkLists(stores: Stores, reply: Reply<"schema-config">): Promise<Check[]> {
   if (reply.kind !== "schema") return [];
   const { usable, unusable } = tenantFields(reply.fields);
   if (unusable.length > 0) {

@@ -4,7 +4,7 @@ import { UserError } from "../ops/user-error.ts";
 import type { Permit } from "../quota/permit.ts";
 import type { ServiceClient } from "../service/client.ts";
 import { PageLoop } from "../service/page-loop.ts";
-import type { ListReply, Page, Relation } from "../service/reply.ts";
+import type { Page, Relation, Reply } from "../service/reply.ts";
 import type { Ledger } from "../state/ledger.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
 import { hasValue, keepsWith, type Keeps } from "../sync/keeps.ts";
@@ -107,7 +107,7 @@ const beginning = ({ now, token }: Pick<ServiceToList, "now" | "token">): Progre
   return { startedAt: now(), token, relations: 0, active: 0, requests: 0, isComplete: false };
 };
 
-function failure(reply: Exclude<ListReply, Page>, { relations }: Progress): TryLater {
+function failure(reply: Exclude<Reply<"list">, Page>, { relations }: Progress): TryLater {
   const why =
     reply.kind === "denied"
       ? `it denies access because of the ${reply.cause}: see crmsync doctor`

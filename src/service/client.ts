@@ -6,16 +6,7 @@ import { API_PREFIX, PAGE_SIZE_MAX } from "../service-spec/limits.ts";
 import { crmCodeProblem } from "../service-spec/crm-code.ts";
 import { createExchange, type ExchangeOptions, type Request } from "./exchange.ts";
 import type { Permit } from "../quota/permit.ts";
-import {
-  classify,
-  type CreateReply,
-  type GetReply,
-  type ListReply,
-  type Operation,
-  type Relation,
-  type SchemaReply,
-  type UpdateReply,
-} from "./reply.ts";
+import { classify, type Operation, type Relation, type Reply } from "./reply.ts";
 
 export interface ServiceClientOptions extends ExchangeOptions {
   /** Called before every request, so that a rotated token is used at once. */
@@ -44,12 +35,12 @@ export interface Sending {
 }
 
 export interface ServiceClient {
-  create(permit: Permit, payload: Relation): Promise<CreateReply>;
-  update(permit: Permit, crmCode: string, payload: Relation): Promise<UpdateReply>;
-  get(permit: Permit, crmCode: string, sending?: Sending): Promise<GetReply>;
+  create(permit: Permit, payload: Relation): Promise<Reply<"create">>;
+  update(permit: Permit, crmCode: string, payload: Relation): Promise<Reply<"update">>;
+  get(permit: Permit, crmCode: string, sending?: Sending): Promise<Reply<"get">>;
   /** @param cursor of the page; undefined for the first one. */
-  listPage(permit: Permit, cursor: string | undefined, sending?: Sending): Promise<ListReply>;
-  schemaConfig(permit: Permit, sending?: Sending): Promise<SchemaReply>;
+  listPage(permit: Permit, cursor: string | undefined, sending?: Sending): Promise<Reply<"list">>;
+  schemaConfig(permit: Permit, sending?: Sending): Promise<Reply<"schema-config">>;
   /** Closes all connections; requests under way end as `unavailable`. */
   close(): Promise<void>;
 }
@@ -77,16 +68,16 @@ export function createServiceClient(options: ServiceClientOptions): ServiceClien
     return token === wanted && (anyTenant === true || (options.admits?.(token) ?? true));
   }
 
-  async function call(
+  async function call<Asked extends Operation>(
     permit: Permit,
-    operation: Operation,
+    operation: Asked,
     request: CallRequest,
     sending: Sending = {},
-  ) {
+  ): Promise<Reply<Asked>> {
     const token = options.token();
     if (!mayGo(token, sending)) {
       permit.cancel();
-      return { kind: "throttled" } as const;
+      return { kind: "throttled" };
     }
     permit.use();
     const { payload, crmCode, ...rest } = request;
@@ -115,24 +106,23 @@ export function createServiceClient(options: ServiceClientOptions): ServiceClien
       ...(crmCode !== undefined && { crmCode }),
       ...(payload !== undefined && { payload }),
       secrets: [token, options.baseUrl, ...hosts],
-    });
+    }) as Reply<Asked>;
   }
 
   return {
     async create(permit, payload) {
       const crmCode = String(payload["crmCode"]);
-      const request = { method: "POST", path: RELATIONS, payload, crmCode } as const;
-      return (await call(permit, "create", request)) as CreateReply;
+      return call(permit, "create", { method: "POST", path: RELATIONS, payload, crmCode });
     },
 
     async update(permit, crmCode, payload) {
-      const request = { method: "PUT", path: pathOf(permit, crmCode), payload, crmCode } as const;
-      return (await call(permit, "update", request)) as UpdateReply;
+      const path = pathOf(permit, crmCode);
+      return call(permit, "update", { method: "PUT", path, payload, crmCode });
     },
 
     async get(permit, crmCode, sending) {
-      const request = { method: "GET", path: pathOf(permit, crmCode), crmCode } as const;
-      return (await call(permit, "get", request, sending)) as GetReply;
+      const path = pathOf(permit, crmCode);
+      return call(permit, "get", { method: "GET", path, crmCode }, sending);
     },
 
     async listPage(permit, cursor, sending) {
@@ -141,13 +131,13 @@ export function createServiceClient(options: ServiceClientOptions): ServiceClien
         includeTerminated: "true",
         ...(cursor !== undefined && { cursor }),
       });
-      const request = { method: "GET", path: `${RELATIONS}?${query.toString()}` } as const;
-      return (await call(permit, "list", request, sending)) as ListReply;
+      const path = `${RELATIONS}?${query.toString()}`;
+      return call(permit, "list", { method: "GET", path }, sending);
     },
 
     async schemaConfig(permit, sending) {
-      const request = { method: "GET", path: `${RELATIONS}/schema-config` } as const;
-      return (await call(permit, "schema-config", request, sending)) as SchemaReply;
+      const path = `${RELATIONS}/schema-config`;
+      return call(permit, "schema-config", { method: "GET", path }, sending);
     },
 
     close: () => exchange.close(),

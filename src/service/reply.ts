@@ -13,7 +13,6 @@ import { scrub } from "./scrub.ts";
 export type Relation = Readonly<Record<string, unknown>>;
 /** Each relation is identified by its crmCode (spec, first section). */
 export type ListedRelation = Relation & { readonly crmCode: string };
-export type Operation = "create" | "update" | "get" | "list" | "schema-config";
 
 /**
  * 401 denies the token, 403 with IP_WHITELIST_BLOCKED our address. `ip`: our address as the service
@@ -28,16 +27,6 @@ export interface Denied {
 /** The response, or its absence, does not show what happened to the request. */
 export type Unavailable = Extract<ServiceReply, { kind: "unavailable" }>;
 
-/** A success whose response does not prove it: the relation must be read before it is believed. */
-export interface Accepted {
-  readonly kind: "accepted";
-}
-
-/** A success that names our crmCode in another form: trimmed, in another case, in another Unicode form. */
-export interface Renamed {
-  readonly kind: "renamed";
-}
-
 /** Rejected by the service; the same request would be rejected again. Its error text is scrubbed (scrub.ts). */
 export type Rejected = Extract<ServiceReply, { kind: "rejected" }>;
 
@@ -50,33 +39,31 @@ export interface Throttled {
 }
 
 export type Failure = Denied | Unavailable | Rejected | Throttled;
-export type CreateReply =
-  | { readonly kind: "created" }
-  | { readonly kind: "exists" }
-  | Accepted
-  | Renamed
-  | Failure;
-export type UpdateReply =
-  | { readonly kind: "updated" }
-  | { readonly kind: "missing" }
-  | Accepted
-  | Renamed
-  | Failure;
-export type GetReply =
-  | { readonly kind: "found"; readonly body: Relation }
-  | { readonly kind: "missing" }
-  | Renamed
-  | Failure;
 export interface Page {
   readonly kind: "page";
   readonly relations: readonly ListedRelation[];
   /** Where the next page begins; absent on the last page. */
   readonly nextCursor?: string;
 }
-export type ListReply = Page | Failure;
-export type SchemaReply =
+
+interface Of<Kind extends ServiceReply["kind"]> {
+  readonly kind: Kind;
+}
+
+/** What each operation may be answered with, if not with a failure. */
+interface Successes {
+  readonly create: Of<"created" | "exists" | "accepted" | "renamed">;
+  readonly update: Of<"updated" | "missing" | "accepted" | "renamed">;
+  readonly get: { readonly kind: "found"; readonly body: Relation } | Of<"missing" | "renamed">;
+  readonly list: Page;
   /** Each field is read by itself (tenantFields). */
-  { readonly kind: "schema"; readonly fields: Readonly<Record<string, unknown>> } | Failure;
+  readonly "schema-config": {
+    readonly kind: "schema";
+    readonly fields: Readonly<Record<string, unknown>>;
+  };
+}
+export type Operation = keyof Successes;
+export type Reply<Asked extends Operation> = Successes[Asked] | Failure;
 
 /** A response that arrived completely, before it is classified. */
 export interface HttpResponse {
@@ -93,7 +80,7 @@ export interface SentRequest {
   readonly secrets: readonly string[];
 }
 
-type Success = Exclude<CreateReply | UpdateReply | GetReply | ListReply | SchemaReply, Failure>;
+type Success = Successes[Operation];
 
 export function classify(response: HttpResponse, sent: SentRequest): Success | Failure {
   const { status } = response;
@@ -218,7 +205,7 @@ const isOurs = (body: Relation, { crmCode }: SentRequest): boolean => body["crmC
 const renamed = (
   { crmCode: named }: Relation,
   { crmCode = "" }: SentRequest,
-): Renamed | undefined =>
+): Of<"renamed"> | undefined =>
   typeof named === "string" && isSameCode(named, crmCode) ? { kind: "renamed" } : undefined;
 
 /** The text of an ErrorResponse (spec: Errors); undefined when the body is none. */

@@ -10,7 +10,7 @@ import {
 import type { SnapshotEvent } from "../../../src/reconcile/read-events.ts";
 import { WorkFile } from "../../../src/reconcile/work-file.ts";
 import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import type { ListReply } from "../../../src/service/reply.ts";
+import type { Reply } from "../../../src/service/reply.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -33,17 +33,24 @@ async function* events(count: number): AsyncGenerator<SnapshotEvent> {
   }
 }
 
-const page = (from: number, to: number, nextCursor?: string): ListReply => ({
+const page = (from: number, to: number, nextCursor?: string): Reply<"list"> => ({
   kind: "page",
   relations: Array.from({ length: to - from }, (_, n) => person(from + n)),
   ...(nextCursor !== undefined && { nextCursor }),
 });
 
-const UNAVAILABLE: ListReply = { kind: "unavailable", reason: "timeout", ambiguous: false };
-const EXPIRED: ListReply = { kind: "rejected", status: 400, problems: [] } as unknown as ListReply;
+const UNAVAILABLE: Reply<"list"> = { kind: "unavailable", reason: "timeout", ambiguous: false };
+const EXPIRED: Reply<"list"> = {
+  kind: "rejected",
+  status: 400,
+  problems: [],
+} as unknown as Reply<"list">;
 
 /** A service that gives these replies in turn, and the cursors that it was asked for. */
-function serviceOf(replies: readonly ListReply[]): { service: ServiceToList; asked: unknown[] } {
+function serviceOf(replies: readonly Reply<"list">[]): {
+  service: ServiceToList;
+  asked: unknown[];
+} {
   const left = [...replies];
   const asked: unknown[] = [];
   const service: ServiceToList = {
