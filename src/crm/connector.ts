@@ -42,11 +42,11 @@ export interface CrmRecords {
    * Finds out what the pages of an object need; also when a listing is continued.
    * @param fields names that the mapping reads.
    */
-  open(
+  readonly open: (
     api: RecordApi,
     object: string,
     fields: ReadonlySet<string>,
-  ): Promise<ObjectRecords | NotListed>;
+  ) => Promise<ObjectRecords | NotListed>;
 }
 
 export interface ObjectRecords {

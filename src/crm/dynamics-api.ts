@@ -29,7 +29,7 @@ export interface Table {
   readonly address: string;
   readonly key: string;
   /** The columns to ask for: the key, and those of these fields that the table has. */
-  select(fields: Iterable<string>): string;
+  readonly select: (fields: Iterable<string>) => string;
 }
 
 /** A query fails for a column that the table does not have: one record shows all of them. */

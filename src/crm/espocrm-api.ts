@@ -57,7 +57,7 @@ interface Where {
   readonly value?: string | readonly string[] | readonly Where[];
 }
 
-export const idsAfter = (after: string | undefined): Where[] =>
+const idsAfter = (after: string | undefined): Where[] =>
   after === undefined ? [] : [{ type: "greaterThan", attribute: "id", value: after }];
 
 type List = (selection: Selection) => Promise<EspocrmPage | NotListed>;
@@ -132,7 +132,7 @@ async function confirmMissing(
 }
 
 /** @param maxSize how many records the page has at most; by default what EspoCRM allows. */
-export async function listPage(
+async function listPage(
   api: RecordApi,
   object: string,
   { isCounted, orderBy = "id", select, where = [] }: Selection,

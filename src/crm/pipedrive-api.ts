@@ -119,7 +119,7 @@ export const headersOf = (api: RecordApi) => ({
 });
 
 /** A record as a webhook has it. */
-export function asSent(record: Json, types: ReadonlyMap<string, string>): Json {
+function asSent(record: Json, types: ReadonlyMap<string, string>): Json {
   const { address, custom_fields: custom } = record;
   return {
     ...record,

@@ -127,7 +127,7 @@ function ask(api: RecordApi, object: string, more: Readonly<Record<string, strin
   return api.get(`${addressFor(api, object)}?${query.toString()}`, headersOf(api));
 }
 
-export async function listPage(
+async function listPage(
   api: RecordApi,
   object: string,
   query: Readonly<Record<string, string>>,
