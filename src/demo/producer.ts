@@ -68,13 +68,9 @@ async function post(
       .catch(() => ({ status: 503, text: "no answer" }));
     if (status === 202) return onDelivered(events.length);
     if (status < 500 && status !== 429) {
-      throw new EventsRejected(`POST /events answered ${status}: ${text}`);
+      // A defect of the demo or of crmsync.
+      throw new Error(`POST /events answered ${status}: ${text}`);
     }
     await delay(RETRY_AFTER_MS, undefined, { signal });
   }
-}
-
-/** The daemon rejected events that it must accept: a defect of the demo or of crmsync. */
-class EventsRejected extends Error {
-  override readonly name = "EventsRejected";
 }

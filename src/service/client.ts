@@ -46,15 +46,7 @@ export interface ServiceClient {
 }
 
 /** A crmCode that cannot stand in a path. Nothing was sent, and the permit was given back. */
-export class CrmCodeError extends Error {
-  readonly problem: string;
-
-  constructor(problem: string) {
-    super(`crmCode ${problem}`);
-    this.name = "CrmCodeError";
-    this.problem = problem;
-  }
-}
+export class CrmCodeError extends Error {}
 
 const RELATIONS = "/business-relations";
 
@@ -148,7 +140,7 @@ function pathOf(permit: Permit, crmCode: string): string {
   const problem = crmCodeProblem(crmCode);
   if (problem === undefined) return `${RELATIONS}/${encodeURIComponent(crmCode)}`;
   permit.cancel();
-  throw new CrmCodeError(problem);
+  throw new CrmCodeError(`crmCode ${problem}`);
 }
 
 const KNOWN_PATH = new RegExp(`${API_PREFIX}(${RELATIONS})(/[^/?]+)?(?:\\?|$)`);
