@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { AddressSet, callerAddress, type Network } from "./addresses.ts";
-import type { Client, Directory } from "./directory.ts";
+import type { Client, FindClient } from "./directory.ts";
 import {
   createMeter,
   type CountResult,
@@ -27,76 +27,76 @@ export type AdmissionResult =
       readonly response: ServiceResponse;
     };
 
+export type Admission = ReturnType<typeof createAdmission>;
+
 /**
  * Checks a request in this order: token (it identifies the client), source address (on the client's
  * allow-list), quota. Only requests with a valid token from an allowed address are counted.
  */
-export class Admission {
-  readonly #directory: Directory;
-  readonly #trustedProxies: AddressSet;
-  readonly #quota: QuotaOptions;
-  readonly #meters = new Map<string, { readonly settings: string; readonly meter: Meter }>();
+export function createAdmission(
+  findClient: FindClient,
+  trustedProxies: Iterable<Network>,
+  { policy, limits, countBy }: QuotaOptions,
+) {
+  const trusted = new AddressSet(trustedProxies);
+  const meters = new Map<string, { readonly settings: string; readonly meter: Meter }>();
 
-  constructor(directory: Directory, trustedProxies: Iterable<Network>, quota: QuotaOptions) {
-    this.#directory = directory;
-    this.#trustedProxies = new AddressSet(trustedProxies);
-    this.#quota = quota;
-  }
-
-  /** Checks token and address, and counts nothing. */
-  check(request: IncomingMessage): AdmissionResult {
-    const client = this.#directory.find(bearerToken(request.headers.authorization) ?? "");
-    if (client === undefined) return { admitted: false, client, response: unauthorised() };
-    const address = this.#callerAddress(request);
-    if (address === undefined || !client.allowed.contains(address)) {
-      return { admitted: false, client, response: this.blocked(request) };
-    }
-    return { admitted: true, client };
+  function addressOf({ headers, socket }: IncomingMessage): string | undefined {
+    const forwardedFor = headers["x-forwarded-for"];
+    const chain = Array.isArray(forwardedFor) ? forwardedFor.join(",") : forwardedFor;
+    return callerAddress(socket.remoteAddress, chain, trusted);
   }
 
   /** The 403 response, which names the caller's address. */
-  blocked(request: IncomingMessage): ServiceResponse {
-    return forbidden(this.#callerAddress(request) ?? "unknown", new Date());
-  }
-
-  /**
-   * Counts one request if the client's quota allows it.
-   * @param nowMs by the machine's clock, as the times of the result; a step of it changes no count.
-   */
-  count(client: Client, nowMs: number): CountResult {
-    const counted = this.#meter(client).count(performance.now());
-    const resetAtMs = onWall(counted.resetAtMs, nowMs);
-    return counted.counted
-      ? { ...counted, resetAtMs }
-      : { ...counted, resetAtMs, retryAtMs: onWall(counted.retryAtMs, nowMs) };
-  }
-
-  quota(client: Client, nowMs: number): QuotaState {
-    const state = this.#meter(client).state(performance.now());
-    return { ...state, resetAtMs: onWall(state.resetAtMs, nowMs) };
-  }
-
-  #callerAddress({ headers, socket }: IncomingMessage): string | undefined {
-    const forwardedFor = headers["x-forwarded-for"];
-    const chain = Array.isArray(forwardedFor) ? forwardedFor.join(",") : forwardedFor;
-    return callerAddress(socket.remoteAddress, chain, this.#trustedProxies);
-  }
+  const blocked = (request: IncomingMessage): ServiceResponse =>
+    forbidden(addressOf(request) ?? "unknown", new Date());
 
   /** The client's meter; a new one after its limits changed or it was reset. */
-  #meter(client: Client): Meter {
-    const { policy, limits, countBy } = this.#quota;
+  function meterOf(client: Client): Meter {
     const key = countBy === "client" ? String(client.tenantId) : client.tokenId;
     const settings = [client.resets, client.perHour, client.burst].join(" ");
-    const existing = this.#meters.get(key);
+    const existing = meters.get(key);
     if (existing?.settings === settings) return existing.meter;
     const meter = createMeter(policy, {
       ...limits,
       perHour: client.perHour ?? limits.perHour,
       burst: client.burst ?? limits.burst,
     });
-    this.#meters.set(key, { settings, meter });
+    meters.set(key, { settings, meter });
     return meter;
   }
+
+  return {
+    blocked,
+
+    /** Checks token and address, and counts nothing. */
+    check(request: IncomingMessage): AdmissionResult {
+      const client = findClient(bearerToken(request.headers.authorization) ?? "");
+      if (client === undefined) return { admitted: false, client, response: unauthorised() };
+      const address = addressOf(request);
+      if (address === undefined || !client.allowed.contains(address)) {
+        return { admitted: false, client, response: blocked(request) };
+      }
+      return { admitted: true, client };
+    },
+
+    /**
+     * Counts one request if the client's quota allows it.
+     * @param nowMs by the machine's clock, as the times of the result; a step of it changes no count.
+     */
+    count(client: Client, nowMs: number): CountResult {
+      const counted = meterOf(client).count(performance.now());
+      const resetAtMs = onWall(counted.resetAtMs, nowMs);
+      return counted.counted
+        ? { ...counted, resetAtMs }
+        : { ...counted, resetAtMs, retryAtMs: onWall(counted.retryAtMs, nowMs) };
+    },
+
+    quota(client: Client, nowMs: number): QuotaState {
+      const state = meterOf(client).state(performance.now());
+      return { ...state, resetAtMs: onWall(state.resetAtMs, nowMs) };
+    },
+  };
 }
 
 /** RFC 6750: the scheme in any case, one blank or more, one token. */

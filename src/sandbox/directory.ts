@@ -1,4 +1,4 @@
-import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import type { TenantField } from "../service-spec/value-lists.ts";
 import { AddressSet, parseNetwork } from "./addresses.ts";
 import { defaultRules } from "./tenant-values.ts";
@@ -22,37 +22,29 @@ export interface Client {
 
 type TokenRow = Omit<StoredToken, "id"> & Omit<Client, "tokenId" | "allowed" | "rules">;
 
+/** @returns undefined when the token is unknown, wrong, revoked or of the other environment */
+export type FindClient = (token: string) => Client | undefined;
+
 /** Finds clients by token, in the database at each request: a revocation is effective with the next one. */
-export class Directory {
-  readonly #database: DatabaseSync;
-  readonly #environment: Environment;
-  readonly #token: StatementSync;
-  readonly #networks: StatementSync;
-
-  constructor(database: DatabaseSync, environment: Environment) {
-    this.#database = database;
-    this.#environment = environment;
-    this.#token = database.prepare(`
-      SELECT salt, hash, tenant_id AS tenantId, name AS tenant, per_hour AS perHour, burst, resets
-      FROM tokens JOIN tenants ON tenants.id = tokens.tenant_id
-      WHERE tokens.id = ? AND revoked_at IS NULL AND environment = ?`);
-    this.#networks = database.prepare("SELECT network FROM allowed_networks WHERE tenant_id = ?");
-  }
-
-  /** @returns undefined when the token is unknown, wrong, revoked or of the other environment */
-  find(token: string): Client | undefined {
+export function openDirectory(database: DatabaseSync, environment: Environment): FindClient {
+  const tokens = database.prepare(`
+    SELECT salt, hash, tenant_id AS tenantId, name AS tenant, per_hour AS perHour, burst, resets
+    FROM tokens JOIN tenants ON tenants.id = tokens.tenant_id
+    WHERE tokens.id = ? AND revoked_at IS NULL AND environment = ?`);
+  const allowed = database.prepare("SELECT network FROM allowed_networks WHERE tenant_id = ?");
+  return (token) => {
     const id = tokenId(token) ?? "";
-    const row = this.#token.get(id, this.#environment) as TokenRow | undefined;
+    const row = tokens.get(id, environment) as TokenRow | undefined;
     if (!isToken(token, row) || row === undefined) return undefined;
     const { salt: _salt, hash: _hash, ...client } = row;
-    const networks = this.#networks.all(row.tenantId) as { network: string }[];
+    const networks = allowed.all(row.tenantId) as { network: string }[];
     return {
       ...client,
       tokenId: id,
       allowed: new AddressSet(networks.map(({ network }) => parseNetwork(network)!)),
-      rules: readRules(this.#database, row.tenantId),
+      rules: readRules(database, row.tenantId),
     };
-  }
+  };
 }
 
 /** The tenant's own lists; a field without one has the default list. */

@@ -13,8 +13,8 @@ import { Administration, DEFAULT_TENANT } from "./administration.ts";
 import { createBusinessRelations } from "./business-relations.ts";
 import { Cursors } from "./cursors.ts";
 import { openDatabase, transaction } from "./database.ts";
-import { Directory, type Environment } from "./directory.ts";
-import { Admission, type QuotaOptions } from "./admission.ts";
+import { openDirectory, type Environment, type FindClient } from "./directory.ts";
+import { createAdmission, type QuotaOptions } from "./admission.ts";
 import { createFaultServer } from "./fault-server.ts";
 import { Faults } from "./faults.ts";
 import { createHttpServer } from "./http-server.ts";
@@ -90,9 +90,9 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   };
   try {
     const administration = new Administration(database);
-    const directory = new Directory(database, environment);
+    const findClient = openDirectory(database, environment);
     const log = new RequestLog();
-    const admission = new Admission(directory, options.trustedProxies ?? [], {
+    const admission = createAdmission(findClient, options.trustedProxies ?? [], {
       policy,
       limits: { ...SPECIFIED_LIMITS, ...options.limits },
       countBy: options.countBy ?? "client",
@@ -122,7 +122,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
     }
     // Last: it may be shown only once, so no start may fail after it.
     const token = transaction(database, () =>
-      obtainToken(administration, directory, environment, options.tokenFile),
+      obtainToken(administration, findClient, environment, options.tokenFile),
     );
     const createToken = (name = DEFAULT_TENANT): string =>
       administration.createToken({ name, environment }).token;
@@ -148,13 +148,13 @@ async function closeServer(app: FastifyInstance): Promise<void> {
 
 function obtainToken(
   administration: Administration,
-  directory: Directory,
+  findClient: FindClient,
   environment: Environment,
   file: string | undefined,
 ): string | null {
   const fresh = administration.prepareEmpty(environment);
   const kept = file !== undefined && existsSync(file) ? readFileSync(file, "utf8").trim() : "";
-  if (directory.find(kept) !== undefined) return kept;
+  if (findClient(kept) !== undefined) return kept;
   if (fresh === undefined && file === undefined) return null;
   const { token } = administration.createToken({ name: DEFAULT_TENANT, environment }, "at start");
   if (file !== undefined) {
