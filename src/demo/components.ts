@@ -13,7 +13,7 @@ import type { RedisTlsFiles } from "../ops/redis-tls.ts";
 import { BURST_REQUESTS, REQUESTS_PER_HOUR } from "../service-spec/limits.ts";
 import { UserError } from "../ops/user-error.ts";
 import { startSandbox } from "../sandbox/serve.ts";
-import { ProcessFailed, Supervisor } from "./supervisor.ts";
+import { ProcessFailed, superviseDaemon } from "./supervisor.ts";
 
 /** Short, so that what a killed daemon held is soon free again: the sandbox answers in milliseconds. */
 const SERVICE_TIMEOUT_MS = 5000;
@@ -55,27 +55,23 @@ export async function startComponents(options: StartOptions, stack: AsyncDisposa
   };
 
   const ingestToken = randomBytes(24).toString("base64url");
-  const env = {
-    ...redis.env,
-    SERVICE_BASE_URL: service.url,
-    SERVICE_TOKEN_FILE: tokenFile,
-    INGEST_TOKEN: ingestToken,
-    QUOTA_HOUR_MS: String(clock.hourMs),
-    QUOTA_BURST_MS: String(clock.burstMs),
-    // A large demo deletes more in its hour than a person would approve.
-    TERMINATE_LIMIT: "unlimited",
-    EMPTY_LIMIT: "unlimited",
-    SERVICE_TIMEOUT_MS: String(SERVICE_TIMEOUT_MS),
-    DATA_DIR: dataDir,
-  };
-  const daemon = new Supervisor(
-    (port) => ({
-      args: ["start", "--json"],
-      env: { ...env, HTTP_PORT: port },
-      logFile: join(dataDir, "daemon.log"),
-    }),
-    (how) => say(`the daemon exited (${how}) and is being restarted; the CRM continues`),
-  );
+  const daemon = superviseDaemon({
+    env: {
+      ...redis.env,
+      SERVICE_BASE_URL: service.url,
+      SERVICE_TOKEN_FILE: tokenFile,
+      INGEST_TOKEN: ingestToken,
+      QUOTA_HOUR_MS: String(clock.hourMs),
+      QUOTA_BURST_MS: String(clock.burstMs),
+      // A large demo deletes more in its hour than a person would approve.
+      TERMINATE_LIMIT: "unlimited",
+      EMPTY_LIMIT: "unlimited",
+      SERVICE_TIMEOUT_MS: String(SERVICE_TIMEOUT_MS),
+      DATA_DIR: dataDir,
+    },
+    logFile: join(dataDir, "daemon.log"),
+    onExit: (how) => say(`the daemon exited (${how}) and is being restarted; the CRM continues`),
+  });
   stack.defer(async () => daemon.stop());
   const daemonUrl = await daemon.start();
   // Rejects when one of them cannot be restarted.

@@ -80,8 +80,8 @@ export async function runDemo(
   }
 
   async function poll(): Promise<void> {
-    if (daemon.pid !== watchedPid) metrics.ended();
-    watchedPid = daemon.pid;
+    if (daemon.pid() !== watchedPid) metrics.ended();
+    watchedPid = daemon.pid();
     const [page, counted] = await Promise.allSettled([
       fetch(`${daemonUrl}/metrics`, { signal: AbortSignal.timeout(SCRAPE_TIMEOUT_MS) }).then(
         async (response) => response.text(),
@@ -89,7 +89,7 @@ export async function runDemo(
       readCounts(service),
     ]);
     // A reading of a process that has exited meanwhile must not overwrite its last one.
-    if (page.status === "fulfilled" && daemon.pid === watchedPid) metrics.update(page.value);
+    if (page.status === "fulfilled" && daemon.pid() === watchedPid) metrics.update(page.value);
     if (counted.status === "fulfilled") counts = counted.value;
   }
 
@@ -113,7 +113,7 @@ export async function runDemo(
       },
       freshness: { p50: fresh(0.5), p99: fresh(0.99) },
       backlog: readBacklog(metrics),
-      daemon: { pid: daemon.pid, restarts: daemon.restarts },
+      daemon: { pid: daemon.pid(), restarts: daemon.restarts() },
     };
   }
 

@@ -1,6 +1,8 @@
 /** Reads the sandbox from outside: its relations, its counts of requests, its history of writes. */
 import { setTimeout as delay } from "node:timers/promises";
 import { API_PREFIX, PAGE_SIZE_MAX } from "../service-spec/limits.ts";
+import type { RelationDetails } from "../sandbox/page/page-data.ts";
+import type { RequestCounts } from "../sandbox/request-log.ts";
 import type { ServiceCounts } from "./figures.ts";
 
 export interface ServiceAddress {
@@ -16,17 +18,11 @@ interface Page {
   readonly nextCursor?: string | null;
 }
 
-interface Requests {
-  readonly total: number;
-  /** By operation and status. */
-  readonly operations: Readonly<Record<string, Readonly<Record<string, number>>>>;
-}
-
 /** Requests that the service has received since it started; costs no request. */
 export async function readRequests({
   faultsUrl,
-}: Pick<ServiceAddress, "faultsUrl">): Promise<Requests> {
-  return (await getJson(`${faultsUrl}/requests`)) as Requests;
+}: Pick<ServiceAddress, "faultsUrl">): Promise<RequestCounts> {
+  return (await getJson(`${faultsUrl}/requests`)) as RequestCounts;
 }
 
 export async function readCounts(service: ServiceAddress): Promise<ServiceCounts> {
@@ -85,7 +81,7 @@ export async function countUnchangedWrites(
     const { writes } = (await getJson(
       `${url}/page/relation?crmCode=${encodeURIComponent(crmCode)}`,
       token,
-    )) as { writes: { changed?: readonly string[] }[] };
+    )) as RelationDetails;
     unchanged += writes.filter(({ changed }) => changed?.length === 0).length;
   }
   return unchanged;

@@ -16,95 +16,87 @@ const RESTART_AFTER_MS = 500;
 /** After this many failed starts in a row it is not restarted again. */
 const MAX_FAILED_STARTS = 3;
 
-export interface ProcessSpec {
-  readonly args: readonly string[];
-  /** All its environment variables: it inherits none from the caller. */
-  readonly env: Readonly<Record<string, string>>;
-  readonly logFile: string;
-}
-
 /** A component of the demo cannot be started or restarted: its log says why. */
 export class ProcessFailed extends UserError {}
 
-export class Supervisor {
-  readonly #spec: (port: string) => ProcessSpec;
-  readonly #onExit: (how: string) => void;
-  readonly #failure = Promise.withResolvers<never>();
-  #child: ChildProcess | undefined;
-  #url: string | undefined;
-  #stopping = false;
-  restarts = 0;
+export interface DaemonOptions {
+  /** All its environment variables but its port: it inherits none from the caller. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly logFile: string;
+  /** Called when it has exited by itself, and is being restarted. */
+  readonly onExit: (how: string) => void;
+}
 
-  /** @param spec how to start it on this port: after a restart it has the same address */
-  constructor(spec: (port: string) => ProcessSpec, onExit: (how: string) => void) {
-    this.#spec = spec;
-    this.#onExit = onExit;
-    this.#failure.promise.catch(() => {}); // callers of `failed` still get the rejection
-  }
+export function superviseDaemon({ env, logFile, onExit }: DaemonOptions) {
+  const failure = Promise.withResolvers<never>();
+  failure.promise.catch(() => {}); // callers of `failed` still get the rejection
+  let child: ChildProcess | undefined;
+  let url: string | undefined;
+  let isStopping = false;
+  let restarts = 0;
 
-  /** Undefined while it is down. */
-  get pid(): number | undefined {
-    return this.#child?.pid;
-  }
-
-  /** Rejects when it cannot be restarted. */
-  get failed(): Promise<never> {
-    return this.#failure.promise;
-  }
-
-  /** Resolves with its address when it is ready. */
-  async start(): Promise<string> {
-    const spec = this.#spec(this.#url === undefined ? "0" : new URL(this.#url).port);
-    const log = openSync(spec.logFile, "a", 0o600);
+  async function start(): Promise<string> {
+    // After a restart it has the same address.
+    const port = url === undefined ? "0" : new URL(url).port;
+    const log = openSync(logFile, "a", 0o600);
     // A session of its own: Ctrl-C must reach only the demo, which stops the others in order. When
     // the demo is killed, the IPC channel closes and the child exits.
-    const child = spawn(process.execPath, [...process.execArgv, MAIN, ...spec.args], {
-      env: spec.env,
+    const started = spawn(process.execPath, [...process.execArgv, MAIN, "start", "--json"], {
+      env: { ...env, HTTP_PORT: port },
       detached: true,
       stdio: ["ignore", "pipe", log, "ipc"],
     });
     closeSync(log);
-    this.#child = child;
+    child = started;
     let isReady = false;
-    child.once("exit", (code, signal) => {
-      this.#child = undefined;
-      if (this.#stopping || !isReady) return;
-      this.#onExit(signal ?? `exit code ${code}`);
-      void this.#startAgain();
+    started.once("exit", (code, signal) => {
+      child = undefined;
+      if (isStopping || !isReady) return;
+      onExit(signal ?? `exit code ${code}`);
+      void startAgain();
     });
-    this.#url = await urlOf(child, spec);
+    url = await urlOf(started, logFile);
     isReady = true;
-    return this.#url;
+    return url;
   }
 
-  async stop(): Promise<void> {
-    this.#stopping = true;
-    const child = this.#child;
-    if (child === undefined) return;
-    const ended = new Promise((resolve) => child.once("exit", resolve));
-    child.kill("SIGTERM");
-    const late = setTimeout(() => child.kill("SIGKILL"), STOP_DEADLINE_MS);
-    await ended;
-    clearTimeout(late);
-  }
-
-  async #startAgain(): Promise<void> {
-    for (let attempt = 1; !this.#stopping; attempt += 1) {
+  async function startAgain(): Promise<void> {
+    for (let attempt = 1; !isStopping; attempt += 1) {
       await delay(RESTART_AFTER_MS);
-      if (this.#stopping) return;
+      if (isStopping) return;
       try {
-        await this.start();
-        this.restarts += 1;
+        await start();
+        restarts += 1;
         return;
       } catch (error) {
-        if (attempt === MAX_FAILED_STARTS) return this.#failure.reject(error);
+        if (attempt === MAX_FAILED_STARTS) return failure.reject(error);
       }
     }
   }
+
+  return {
+    /** Resolves with its address when it is ready. */
+    start,
+    /** Rejects when it cannot be restarted. */
+    failed: failure.promise,
+    /** Undefined while it is down. */
+    pid: () => child?.pid,
+    restarts: () => restarts,
+    async stop(): Promise<void> {
+      isStopping = true;
+      const running = child;
+      if (running === undefined) return;
+      const ended = new Promise((resolve) => running.once("exit", resolve));
+      running.kill("SIGTERM");
+      const late = setTimeout(() => running.kill("SIGKILL"), STOP_DEADLINE_MS);
+      await ended;
+      clearTimeout(late);
+    },
+  };
 }
 
 /** From the line of JSON that it prints when it is ready. */
-async function urlOf(child: ChildProcess, { logFile }: ProcessSpec): Promise<string> {
+async function urlOf(child: ChildProcess, logFile: string): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const fail = (how: string): void => {
     const log = readFileSync(logFile, "utf8").trimEnd().split("\n").slice(-20).join("\n");

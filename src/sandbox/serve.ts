@@ -64,8 +64,8 @@ export interface Sandbox {
    */
   readonly token: string | null;
   readonly faultsUrl: string | null;
-  /** Creates another token of a tenant. */
-  createToken(tenant?: string): string;
+  /** Creates another token of the tenant `default`. */
+  createToken(): string;
   close(): Promise<void>;
 }
 
@@ -124,8 +124,8 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
     const token = transaction(database, () =>
       obtainToken(administration, findClient, environment, options.tokenFile),
     );
-    const createToken = (name = DEFAULT_TENANT): string =>
-      administration.createToken({ name, environment }).token;
+    const createToken = (): string =>
+      administration.createToken({ name: DEFAULT_TENANT, environment }).token;
     return { url, token, faultsUrl, createToken, close };
   } catch (error) {
     await close();
