@@ -2,16 +2,18 @@
 import { createHash } from "node:crypto";
 import { headText, isKeyed, parseLine, type Head, type Line, type LineHashes } from "./line.ts";
 
-/** A problem with its place; `line` counts from 1 in its file. */
-export interface Fault {
+/** `line` counts from 1 in its file. */
+interface Place {
   readonly file: string;
   readonly line: number;
-  readonly says: string;
 }
 
-export interface ChainFound {
-  readonly first: number;
-  readonly head: Head;
+/** Of what is missing as a whole. */
+const NOWHERE: Place = { file: "", line: 0 };
+
+/** A problem with its place. */
+export interface Fault extends Place {
+  readonly says: string;
 }
 
 export type Verified = ReturnType<Verification["end"]>;
@@ -30,13 +32,7 @@ export interface KnownHead {
 interface Chain {
   readonly first: number;
   head: Head;
-  isKeyed: boolean;
   place: Place;
-}
-
-interface Place {
-  readonly file: string;
-  readonly line: number;
 }
 
 export class Verification {
@@ -79,7 +75,7 @@ export class Verification {
     for (const known of this.#known) if (!this.#met.has(known)) this.#missing(known);
     this.#checkAfter();
     if (this.#lines === 0 && this.#faults.length === 0) {
-      this.#fault({ file: "", line: 0 }, "there is no line: nothing was verified");
+      this.#fault(NOWHERE, "there is no line: nothing was verified");
     }
     const chains = [...this.#chains.values()].map(({ first, head }) => ({ first, head }));
     /** Notes: what cannot be known, or is explained by a line of the trail. */
@@ -95,8 +91,8 @@ export class Verification {
     }
     const chain = this.#chains.get(line.chain);
     if (chain === undefined) this.#begin(line, place);
-    else if (!this.#follows(line, chain, place)) return;
-    else Object.assign(chain, { head: headOf(line), place, isKeyed: isKeyed(line.hash) });
+    else if (!this.#follows(line, chain.head, place)) return;
+    else Object.assign(chain, { head: headOf(line), place });
     this.#meet(line, place);
     const { act } = line.fields;
     if (act === "file.shortened") {
@@ -105,11 +101,10 @@ export class Verification {
   }
 
   #begin(line: Line, place: Place): void {
-    const head = headOf(line);
-    this.#chains.set(line.chain, { first: line.seq, head, place, isKeyed: isKeyed(line.hash) });
+    this.#chains.set(line.chain, { first: line.seq, head: headOf(line), place });
     const after = this.#after?.chain === line.chain ? this.#after : undefined;
     if (after !== undefined) {
-      this.#follows(line, { head: after }, place);
+      this.#follows(line, after, place);
     } else if (line.seq !== 1 || line.prev !== null) {
       const says = `the trail begins with line ${line.seq}: whether the lines before it are whole, only their files can tell (give them first, or --after)`;
       this.#note(place, says);
@@ -117,8 +112,7 @@ export class Verification {
   }
 
   /** @returns whether the chain goes on with this line. */
-  #follows(line: Line, chain: Pick<Chain, "head"> & Partial<Chain>, place: Place): boolean {
-    const { seq, hash } = chain.head;
+  #follows(line: Line, { hash, seq }: Head, place: Place): boolean {
     const due = seq + 1;
     if (line.seq < due) {
       const says = `line ${line.seq} stands after line ${seq}: it was inserted or moved, or is there twice`;
@@ -132,7 +126,7 @@ export class Verification {
     } else if (line.prev !== hash) {
       this.#fault(place, `line ${seq}, before this one, was replaced: the hash of it does not fit`);
     }
-    if (chain.isKeyed === true && !isKeyed(line.hash)) {
+    if (isKeyed(hash) && !isKeyed(line.hash)) {
       this.#fault(place, `line ${line.seq} has no key, although the line before it has one`);
     }
     // Who has an old key that was replaced must not be able to add lines.
@@ -159,12 +153,12 @@ export class Verification {
     const chain = this.#chains.get(head.chain);
     if (chain === undefined && !isRequired) {
       const says = `the chain ${head.chain}, which ${from} knows up to line ${head.seq}, is not here: it was written to ${elsewhere}; if that was the same disk, its lines are missing`;
-      if (elsewhere !== undefined) this.#note({ file: "", line: 0 }, says);
+      if (elsewhere !== undefined) this.#note(NOWHERE, says);
       return;
     }
     // The file with this head's line was rotated away, and the files after it are whole.
     if (chain !== undefined && head.seq < chain.first) return;
-    const place = chain?.place ?? { file: "", line: 0 };
+    const place = chain?.place ?? NOWHERE;
     const says =
       chain === undefined
         ? `the chain ${head.chain} is missing: ${from} knows it up to line ${head.seq}; if the file was rotated since, give the older one first`
@@ -178,11 +172,11 @@ export class Verification {
     const { chain, seq } = this.#after ?? { chain: undefined, seq: 0 };
     if (chain === undefined || this.#chains.has(chain)) return;
     const says = `the chain ${chain} is missing: its line ${seq + 1} must be the first one here (--after)`;
-    this.#fault({ file: "", line: 0 }, says);
+    this.#fault(NOWHERE, says);
   }
 
-  #checkKeyed({ head, isKeyed: has, place }: Chain): void {
-    if (has || !this.#hashes.areKeyed) return;
+  #checkKeyed({ head, place }: Chain): void {
+    if (isKeyed(head.hash) || !this.#hashes.areKeyed) return;
     const says = `the trail ends with line ${head.seq} without a key, although AUDIT_KEY is set: anybody can have made it`;
     this.#fault(place, says);
   }
@@ -215,5 +209,5 @@ export class Verification {
 
 const headOf = ({ chain, seq, hash }: Line): Head => ({ chain, seq, hash });
 
-export const chainText = ({ first, head }: ChainFound): string =>
+export const chainText = ({ first, head }: Pick<Chain, "first" | "head">): string =>
   `chain ${head.chain}: lines ${first} to ${head.seq}, head ${headText(head)}`;

@@ -132,6 +132,9 @@ test("with a key: lines without it, or with another one", () => {
     "4: line 4 has no key, although the line before it has one",
     "4: the trail ends with line 4 without a key, although AUDIT_KEY is set: anybody can have made it",
   ]);
+  expect(faultsIn(forged.slice(3), { after: heads[2] as Head })).toEqual([
+    "1: line 4 has no key, although the line before it has one",
+  ]);
   expect(faultsIn(trailOf(3).lines, { hashes })).toHaveLength(1);
   const [unknown] = faultsIn(lines, { hashes: new LineHashes([OTHER_KEY]) });
   expect(unknown).toBe("1: line 1 cannot be checked: AUDIT_KEY does not hold its key");
