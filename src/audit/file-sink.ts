@@ -6,9 +6,10 @@ import { createHash } from "node:crypto";
 import { access, constants, open, stat, type FileHandle } from "node:fs/promises";
 import { hostname } from "node:os";
 import { dirname } from "node:path";
-import { readEnd } from "./end-of-file.ts";
 import { AuditFileState, type SavedHead } from "./file-state.ts";
 import { parseLine, type Head, type Line, type LineFields, type LineHashes } from "./line.ts";
+import { readEnd } from "./read-lines.ts";
+import { onlyMissing } from "./search.ts";
 import type { Sink } from "./sink.ts";
 
 const OTHER_FILE = "its last line is not a line of an audit trail: move the file away";
@@ -125,7 +126,7 @@ export class FileSink implements Sink {
   /** The file that has the name now. */
   async #follow(): Promise<OpenFile> {
     const before = this.#file;
-    const now = await stat(this.#path).catch(onlyMissing);
+    const now = await stat(this.#path).catch(onlyMissing(undefined));
     if (before === undefined || now === undefined || inodeOf(now) !== before.inode) {
       this.#file = await openFile(this.#path);
       this.#before = "";
@@ -158,25 +159,19 @@ export class FileSink implements Sink {
 export async function fileProblem(path: string, hashes: LineHashes): Promise<string | undefined> {
   const hasState = await isThere(`${path}.state`);
   await access(hasState ? `${path}.state` : dirname(path), constants.W_OK);
-  const at = await stat(path).catch(onlyMissing);
+  const at = await stat(path).catch(onlyMissing(undefined));
   if (at?.isDirectory() === true) return "it is a folder: name a file";
   if (at?.isFile() !== true) return undefined;
   await access(path, constants.W_OK);
-  const handle = await open(path, "r");
-  try {
-    const { line } = await readEnd(handle, at.size);
-    const parsed = line === undefined ? undefined : parseLine(line);
-    if (parsed !== undefined) {
-      return hashes.check(parsed) === "unknown_key" ? OTHER_KEY : undefined;
-    }
-    return line === undefined || hasState ? undefined : OTHER_FILE;
-  } finally {
-    await handle.close();
-  }
+  await using handle = await open(path, "r");
+  const { line } = await readEnd(handle, at.size);
+  const parsed = line === undefined ? undefined : parseLine(line);
+  if (parsed !== undefined) return hashes.check(parsed) === "unknown_key" ? OTHER_KEY : undefined;
+  return line === undefined || hasState ? undefined : OTHER_FILE;
 }
 
 const isThere = async (path: string): Promise<boolean> =>
-  (await stat(path).catch(onlyMissing)) !== undefined;
+  (await stat(path).catch(onlyMissing(undefined))) !== undefined;
 
 export const whereOf = (path: string): string => `${path} on ${hostname()}`;
 
@@ -190,12 +185,8 @@ async function openFile(path: string): Promise<OpenFile> {
 }
 
 async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, "r");
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
+  await using directory = await open(path, "r");
+  await directory.sync();
 }
 
 const inodeOf = ({ dev, ino }: { dev: number; ino: number }): string => `${dev}/${ino}`;
@@ -208,8 +199,3 @@ const tornNote = (torn: string): LineFields => ({
   act: "file.torn",
   torn: `sha256:${createHash("sha256").update(torn, "latin1").digest("hex")}`,
 });
-
-function onlyMissing(error: NodeJS.ErrnoException): undefined {
-  if (error.code === "ENOENT") return undefined;
-  throw error;
-}

@@ -1,9 +1,8 @@
 /** Finds lines of an audit trail on this machine: the newest first for a page, the oldest first for an export. */
-import type { Stats } from "node:fs";
 import { open, readdir, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { parseLine, type Line } from "./line.ts";
-import { MOST_LINE, readLines } from "./read-lines.ts";
+import { linesBackwards, readLines } from "./read-lines.ts";
 
 export interface AuditFilter {
   /** Part of the name of who acted, asked or approved; in any case of letters. */
@@ -35,9 +34,6 @@ export interface FoundLines {
 /** Bytes that are read for one page, at most. */
 const MOST_BYTES = 32 * 1024 * 1024;
 
-const CHUNK = 256 * 1024;
-const LINE_END = 10;
-
 /** Clocks of machines are set back, so lines are not quite in the order of their times, ms. */
 const DISORDER_MS = 3_600_000;
 
@@ -50,16 +46,16 @@ export async function auditFiles(path: string): Promise<string[]> {
   );
   const kept = own.filter((one) => !/\.state(?:-\w+)?$/.test(one));
   const found = await Promise.all(
-    kept.map(async (one) => ({ file: join(dirname(path), one), at: await statOf(path, one) })),
+    kept.map(async (one) => {
+      const file = join(dirname(path), one);
+      return { file, at: await stat(file).catch(onlyMissing(undefined)) };
+    }),
   );
   const files = found.filter(({ at }) => at?.isFile() === true);
   const ageOf = ({ file, at }: (typeof files)[number]) =>
     file === path ? Number.POSITIVE_INFINITY : (at?.mtimeMs ?? 0);
   return files.sort((a, b) => ageOf(b) - ageOf(a)).map(({ file }) => file);
 }
-
-const statOf = (path: string, name: string): Promise<Stats | undefined> =>
-  stat(join(dirname(path), name)).catch(onlyMissing(undefined));
 
 /**
  * A page of lines, the newest first. Compressed files are left out: they can only be read from their beginning.
@@ -77,10 +73,13 @@ export async function findLines(
   let left = MOST_BYTES;
   let searchedTo: string | undefined;
   for (const file of plain.slice(first)) {
-    const end = file === from?.file ? from.end : Number.POSITIVE_INFINITY;
-    for await (const { text, begin } of linesBackwards(file, end)) {
+    await using handle = await open(file, "r").catch(onlyMissing(undefined));
+    if (handle === undefined) continue;
+    const { size } = await handle.stat();
+    const end = file === from?.file ? Math.min(from.end, size) : size;
+    for await (const { text, begin } of linesBackwards(handle, end)) {
       left -= text.length;
-      const line = parseLine(text);
+      const line = parseLine(text.trimEnd());
       const at = line === undefined ? undefined : atOf(line);
       searchedTo = at ?? searchedTo;
       if (at !== undefined && Date.parse(at) < (filter.from ?? 0) - DISORDER_MS)
@@ -135,43 +134,7 @@ function fitsOf({ person, crmCodes, what, from, to }: AuditFilter): (line: Line)
 /** A field as text; "" for what is none. */
 export const textOf = (field: unknown): string => (typeof field === "string" ? field : "");
 
-/** Whole lines before a byte, the last one first; `begin` is where a line begins. What is too long for one comes in parts. */
-async function* linesBackwards(
-  file: string,
-  before: number,
-): AsyncGenerator<{ readonly text: string; readonly begin: number }> {
-  const handle = await open(file, "r").catch(onlyMissing(undefined));
-  if (handle === undefined) return;
-  try {
-    let begin = Math.min(before, (await handle.stat()).size);
-    let rest = Buffer.alloc(0);
-    while (begin > 0) {
-      const length = Math.min(CHUNK, begin);
-      const bytes = Buffer.alloc(length);
-      const { bytesRead } = await handle.read(bytes, 0, length, begin - length);
-      begin -= length;
-      rest = Buffer.concat([bytes.subarray(0, bytesRead), rest]);
-      for (let end = rest.length; ;) {
-        const lineEnd = end < 2 ? -1 : rest.lastIndexOf(LINE_END, end - 2);
-        if (lineEnd < 0 && begin > 0) {
-          rest = rest.subarray(0, end);
-          if (rest.length <= MOST_LINE) break;
-          yield { text: rest.toString("latin1"), begin };
-          rest = Buffer.alloc(0);
-          break;
-        }
-        const text = rest.toString("latin1", lineEnd + 1, end).trimEnd();
-        if (text !== "") yield { text, begin: begin + lineEnd + 1 };
-        if (lineEnd < 0) return;
-        end = lineEnd + 1;
-      }
-    }
-  } finally {
-    await handle.close();
-  }
-}
-
-const onlyMissing =
+export const onlyMissing =
   <T>(otherwise: T) =>
   (error: NodeJS.ErrnoException): T => {
     if (error.code === "ENOENT") return otherwise;
