@@ -2,7 +2,7 @@
  * The order of two events of one record: time, then sequence (as text, or as whole numbers), then arrival. It is one text whose
  * bytes sort in that order, so that a script in Redis can compare two of them.
  */
-import { createHmac, hash } from "node:crypto";
+import { createHmac, hash, type KeyObject } from "node:crypto";
 
 const RFC3339 = /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d+))?([Zz]|[+-]\d{2}:\d{2})$/;
 
@@ -107,12 +107,21 @@ export function contentHashWith(key: Buffer | undefined): ContentHash {
     // A sender may write what it does not set as null.
     const said = [source, id, type, subject, time, sequence, data].map((part) => part ?? null);
     const text = JSON.stringify(said, (_name, value: unknown) => inOrder(value));
-    const whole =
-      key === undefined
-        ? hash("sha256", text, "base64url")
-        : createHmac("sha256", key).update(text).digest("base64url");
-    return whole.slice(0, CONTENT_LENGTH);
+    return hashWith(key, text, CONTENT_LENGTH);
   };
+}
+
+/** The first characters of a hash of the text, or of its HMAC. */
+export function hashWith(
+  key: Buffer | KeyObject | undefined,
+  text: string,
+  length: number,
+): string {
+  const whole =
+    key === undefined
+      ? hash("sha256", text, "base64url")
+      : createHmac("sha256", key).update(text).digest("base64url");
+  return whole.slice(0, length);
 }
 
 const inOrder = (value: unknown): unknown =>

@@ -1,4 +1,5 @@
-import { createHmac, createSecretKey, hash, type KeyObject } from "node:crypto";
+import { createSecretKey } from "node:crypto";
+import { hashWith } from "../event/event-order.ts";
 import { FIELDS_OF, variantOf, type Variant } from "../service-spec/business-relation.ts";
 import { keepsWith, keptFieldsOf, NO_KEEPS, sorted, type Keeps } from "./keeps.ts";
 
@@ -56,22 +57,14 @@ export function fingerprintWith(
     const variant = variantOf(body["type"]);
     if (fields === undefined || variant === undefined) return undefined;
     const kept = keptFieldsOf(variant, keepsWith(keeps, variant, notUnderstood));
-    if (kept === undefined) return hashOf(JSON.stringify(fields), secret);
+    if (kept === undefined) return hashWith(secret, JSON.stringify(fields), LENGTH);
     const owned = fields.filter(([field]) => kept[field] === undefined);
     const filled = fields.filter(([field]) => kept[field] === "ifPresent");
     const letters = filled.map(([field]) => SORTED_FIELDS[variant].indexOf(field).toString(36));
-    const hash = hashOf(JSON.stringify([sorted(kept), owned]), secret);
+    const hash = hashWith(secret, JSON.stringify([sorted(kept), owned]), LENGTH);
     return letters.length === 0 ? hash : `${hash}${SEPARATOR}${letters.join("")}`;
   };
   return Object.assign(fingerprintOf, { marksOf });
-}
-
-function hashOf(text: string, key: KeyObject | undefined): string {
-  const whole =
-    key === undefined
-      ? hash("sha256", text, "base64url")
-      : createHmac("sha256", key).update(text).digest("base64url");
-  return whole.slice(0, LENGTH);
 }
 
 /**
