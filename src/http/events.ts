@@ -72,61 +72,56 @@ async function takeRequest(
   request: FastifyRequest,
   reply: FastifyReply,
   ports: EventsPorts,
-): Promise<void> {
+): Promise<unknown> {
   const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
   let claim: RequestClaim | undefined;
   if (!needsNoSignature(request, ports)) {
     const requestKey = verifySignature(body, request.headers, secretsOf(ports.secret));
     if (requestKey === undefined) {
-      await sendUnauthorised(
+      return sendUnauthorised(
         reply,
         "the signature does not match any configured secret, or webhook-timestamp is more than 5 minutes from this machine's clock (webhook-id, webhook-timestamp, webhook-signature)",
       );
-      return;
     }
     // Otherwise a copy of the body could be given another type, such as a deletion.
     if (isBinary(request.headers)) {
       const error =
         "a signature does not cover the ce- headers: send signed events in structured mode (application/cloudevents+json)";
-      await reply.code(400).send({ error });
-      return;
+      return reply.code(400).send({ error });
     }
     claim = { key: `events:${requestKey}`, forSeconds: REMEMBER_FOR_S };
   }
   const read = await readEvents(request, body, ports.now());
-  if (!read.ok) {
-    const { ok: _, ...answer } = read;
-    await reply.code(400).send(answer);
-    return;
-  }
-  await sendStoreResult(reply, await storeEvents(read.events, claim, ports));
+  if ("error" in read) return reply.code(400).send(read);
+  return sendStoreResult(reply, await storeEvents(read, claim, ports));
 }
 
-type ReadEvents =
-  | { readonly ok: true; readonly events: readonly PushableEvent[] }
-  | {
-      readonly ok: false;
-      readonly error: string;
-      /** The first ones, and how many there are. */
-      readonly problems?: readonly EventProblem[];
-      readonly problemCount?: number;
-    };
+/** What is answered to a request that is refused as a whole. */
+interface Refused {
+  readonly error: string;
+  /** The first ones, and how many there are. */
+  readonly problems?: readonly EventProblem[];
+  readonly problemCount?: number;
+}
+
+type ReadEvents = readonly PushableEvent[] | Refused;
 
 /** All events or none: one bad event rejects the whole batch. */
 async function readEvents(request: FastifyRequest, body: Buffer, now: number): Promise<ReadEvents> {
-  if (!isUtf8(body)) return { ok: false, error: "the body is not valid UTF-8" };
+  if (!isUtf8(body)) return { error: "the body is not valid UTF-8" };
   let value: unknown;
   try {
     const text = body.toString("utf8");
     value = text === "" && isBinary(request.headers) ? undefined : parseExactly(text);
   } catch {
-    return { ok: false, error: "the body is not valid JSON" };
+    return { error: "the body is not valid JSON" };
   }
   if (isBinary(request.headers)) value = eventOfHeaders(request.headers, value);
   const batch = Array.isArray(value) ? (value as unknown[]) : undefined;
   if (batch !== undefined && batch.length > EVENTS) {
-    const error = `the batch has ${batch.length} events, and none was stored: send at most ${EVENTS} at once`;
-    return { ok: false, error };
+    return {
+      error: `the batch has ${batch.length} events, and none was stored: send at most ${EVENTS} at once`,
+    };
   }
   return checkEvents(batch ?? [value], batch !== undefined, now);
 }
@@ -149,10 +144,10 @@ async function checkEvents(
     const room = parsed.problems.slice(0, MAX_PROBLEMS - problems.length);
     problems.push(...room.map((problem) => (isBatch ? { index, ...problem } : problem)));
   });
-  if (problemCount === 0) return { ok: true, events };
+  if (problemCount === 0) return events;
   const hint = problems.some(({ field }) => field === "specversion")
     ? "; send a CloudEvent with the CRM's record in data.record (docs/webhooks.md)"
     : "";
   const error = `the events have problems and none was stored${hint}`;
-  return { ok: false, error, problems, problemCount };
+  return { error, problems, problemCount };
 }

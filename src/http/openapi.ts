@@ -10,37 +10,30 @@ export function serveOpenApi(
   webhooks: readonly string[],
   jsonWebhooks: readonly string[],
 ): void {
+  /** openapi.yaml, with what this process knows. */
+  async function readDocument(): Promise<unknown> {
+    // Loaded only when it is needed: few daemons are asked for this.
+    const { parseDocument } = await import("yaml");
+    const document = parseDocument(
+      await readFile(new URL("./openapi.yaml", import.meta.url), "utf8"),
+    );
+    const { $schema: _, ...event } = z.toJSONSchema(crmEventSchema, {
+      io: "input",
+      unrepresentable: "any",
+    });
+    document.setIn(["info", "version"], version);
+    document.setIn(["components", "schemas", "Event"], event);
+    document.setIn(namesIn("/webhooks/{crm}"), webhooks);
+    if (jsonWebhooks.length > 0) document.setIn(namesIn(JSON_WEBHOOKS), jsonWebhooks);
+    else document.deleteIn(["paths", JSON_WEBHOOKS]);
+    return document.toJS();
+  }
+
   let document: Promise<unknown> | undefined;
-  app.get("/openapi.json", async () => {
-    document ??= readDocument(version, webhooks, jsonWebhooks);
-    return document;
-  });
+  app.get("/openapi.json", () => (document ??= readDocument()));
 }
 
 const JSON_WEBHOOKS = "/webhooks/json/{name}";
-
-/** openapi.yaml, with what this process knows. */
-async function readDocument(
-  version: string,
-  webhooks: readonly string[],
-  jsonWebhooks: readonly string[],
-): Promise<unknown> {
-  // Loaded only when it is needed: few daemons are asked for this.
-  const { parseDocument } = await import("yaml");
-  const document = parseDocument(
-    await readFile(new URL("./openapi.yaml", import.meta.url), "utf8"),
-  );
-  const { $schema: _, ...event } = z.toJSONSchema(crmEventSchema, {
-    io: "input",
-    unrepresentable: "any",
-  });
-  document.setIn(["info", "version"], version);
-  document.setIn(["components", "schemas", "Event"], event);
-  document.setIn(namesIn("/webhooks/{crm}"), webhooks);
-  if (jsonWebhooks.length > 0) document.setIn(namesIn(JSON_WEBHOOKS), jsonWebhooks);
-  else document.deleteIn(["paths", JSON_WEBHOOKS]);
-  return document.toJS();
-}
 
 /** Where the names of webhooks stand. */
 const namesIn = (path: string) => ["paths", path, "post", "parameters", 0, "schema", "enum"];

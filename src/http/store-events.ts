@@ -67,19 +67,17 @@ export async function storeEvents(
   }
 }
 
-export async function sendStoreResult(reply: FastifyReply, result: StoreResult): Promise<void> {
+export function sendStoreResult(reply: FastifyReply, result: StoreResult): FastifyReply {
   switch (result.kind) {
     case "stored":
-      await reply.code(202).send({ accepted: result.accepted, duplicates: result.duplicates });
-      return;
+      return reply.code(202).send({ accepted: result.accepted, duplicates: result.duplicates });
     case "copy":
-      await reply.code(409).send({
+      return reply.code(409).send({
         error:
           "this signed request was accepted before (same id, same time); sign a retry with a new time",
       });
-      return;
     case "unavailable":
-      await reply
+      return reply
         .code(503)
         .header("retry-after", String(RETRY_AFTER_S))
         .send({ error: "events cannot be stored now; send all of them again, none counts twice" });
