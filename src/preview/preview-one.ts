@@ -58,24 +58,24 @@ export interface Preview {
   readonly subject: string;
   /** `to fetch`: the event brings no record; it would be fetched from the CRM first. */
   readonly result: "passes" | "ignored" | "to fetch" | "dead letter";
-  readonly crmCode: string | undefined;
+  readonly crmCode?: string | undefined;
   /** Of the record in the CRM, by `owner` of the mapping. */
-  readonly owner: string | undefined;
-  readonly payload: Body | undefined;
+  readonly owner?: string | undefined;
+  readonly payload?: Body | undefined;
   readonly warnings: readonly MappingWarning[];
   readonly problems: readonly Problem[];
   /** The status that the relation would have at the service; `mapped`: the payload's own. */
-  readonly status: WantedStatus | undefined;
+  readonly status?: WantedStatus | undefined;
   /** What would be sent; undefined when nothing would, or it is not known. */
-  readonly decision: Decision["kind"] | undefined;
+  readonly decision?: Decision["kind"] | undefined;
   /** Set when the mapping ignores the record by now, and its relation would end for that. */
-  readonly leaves: string | undefined;
+  readonly leaves?: string | undefined;
   /** Why nothing would be sent; `not_listed`: the daemon has not listed the service yet. */
-  readonly why: string | undefined;
+  readonly why?: string | undefined;
   /** Fields that an update carries over from the service: others maintain them, or ours was not understood. */
-  readonly kept: readonly string[] | undefined;
+  readonly kept?: readonly string[] | undefined;
   /** Of an update, when the service was asked. */
-  readonly changes: readonly FieldChange[] | undefined;
+  readonly changes?: readonly FieldChange[] | undefined;
 }
 
 export async function previewOne(
@@ -135,20 +135,7 @@ const leavesText = (
   mapping: Mapping,
 ): string | undefined => reason && leftOutText({ reason, whens }, object, mapping);
 
-const NOTHING = {
-  result: "passes",
-  crmCode: undefined,
-  owner: undefined,
-  payload: undefined,
-  warnings: [],
-  problems: [],
-  status: undefined,
-  decision: undefined,
-  leaves: undefined,
-  why: undefined,
-  kept: undefined,
-  changes: undefined,
-} as const;
+const NOTHING = { result: "passes", warnings: [], problems: [] } as const;
 
 async function previewPlan(
   plan: Extract<Plan, { kind: "stage" }>,

@@ -7,16 +7,9 @@ const preview = (crmCode: string, changes: Partial<Preview> = {}): PlacedPreview
   subject: `contact/${crmCode}`,
   result: "passes",
   crmCode,
-  owner: undefined,
-  payload: undefined,
   status: "mapped",
   warnings: [],
   problems: [],
-  decision: undefined,
-  leaves: undefined,
-  why: undefined,
-  kept: undefined,
-  changes: undefined,
   ...changes,
 });
 
