@@ -6,139 +6,113 @@ import { FIELD_NAMES, FORMS } from "./fields.ts";
 import type { Path } from "./mistake.ts";
 import { DATE_FORMAT } from "./normalise/date.ts";
 import { pullRules } from "./pull/rule.ts";
-import { orExpression, zone } from "./schema-parts.ts";
+import { optional, orExpression, text, zone } from "./schema-parts.ts";
 import { webhookRules } from "./webhooks/rule.ts";
 
-const expression = z
-  .string()
-  .min(1)
-  .describe(
-    "A JSONata expression on the CRM's record; $event has recordId, object, subject, type and source.",
-  );
+const expression = text.describe(
+  "A JSONata expression on the CRM's record; $event has recordId, object, subject, type and source.",
+);
 
-const constant = z.union([z.string(), z.boolean(), z.number(), z.array(z.string())]);
+const constant = z.union([z.string(), z.boolean(), z.number(), z.array(z.string())], {
+  error: "must be a text, a number, true or false",
+});
 
-const table = z.record(z.string(), z.union([z.string(), z.boolean(), z.null()])).meta({
+const tableValue = z.union([z.string(), z.boolean(), z.null()], {
+  error: "must be a text, true, false or null; put a number in quotes",
+});
+
+const table = z.record(z.string(), tableValue).meta({
   id: "table",
   description:
     "The CRM's value → the service's value; null: no value, without a warning. Case and accents do not matter.",
 });
 
 const fieldRule = z.strictObject({
-  from: expression.optional().describe("The expression that gives the value."),
-  value: constant.optional().describe("A constant, instead of an expression."),
-  as: z
-    .enum(FORMS)
-    .optional()
-    .describe("The form of the value; by default the form that the field needs."),
-  table: z
-    .union([z.string(), table])
-    .optional()
-    .describe("Translates values: the name of a table under `tables`, or a table written here."),
-  separator: z
-    .string()
-    .min(1)
-    .optional()
-    .describe("Separates the items of a list in one text; by default a semicolon."),
-  format: z
-    .string()
-    .regex(DATE_FORMAT, { error: "must consist of YYYY, MM and DD, for example DD/MM/YYYY" })
-    .optional()
-    .describe("The format of dates in the record, for example DD/MM/YYYY."),
-  zone: zone
-    .optional()
-    .describe(
-      "The time zone of the CRM by its name, as Europe/Luxembourg: a moment becomes the day that it is there.",
-    ),
-  country: z
-    .string()
-    .refine(isCountryCode, { error: "must be a country code such as LU" })
-    .optional()
-    .describe(
-      "ISO code of the country for telephone numbers without a prefix, if the record has no country.",
-    ),
-  fallback: expression
-    .optional()
-    .describe("The expression to use if `from` gives no usable value."),
-  default: constant.optional().describe("The constant to use if nothing else gives a value."),
-  required: z
-    .boolean()
-    .optional()
-    .describe("If true, a record without a value becomes a dead letter."),
-  owned: z
-    .boolean()
-    .optional()
-    .describe(
-      "If false, others maintain this field at the service: the value is sent when the relation is created, and never overwrites or clears what the service has.",
-    ),
-  fill: z
-    .literal("empty")
-    .optional()
-    .describe("The value is sent only where the service has none; what the service has stays."),
+  from: optional(expression, "The expression that gives the value."),
+  value: optional(constant, "A constant, instead of an expression."),
+  as: optional(z.enum(FORMS), "The form of the value; by default the form that the field needs."),
+  table: optional(
+    z.union([z.string(), table], {
+      error: "must be the name of a table, or a block of lines `CRM value: service value`",
+    }),
+    "Translates values: the name of a table under `tables`, or a table written here.",
+  ),
+  separator: optional(text, "Separates the items of a list in one text; by default a semicolon."),
+  format: optional(
+    z
+      .string()
+      .regex(DATE_FORMAT, { error: "must consist of YYYY, MM and DD, for example DD/MM/YYYY" }),
+    "The format of dates in the record, for example DD/MM/YYYY.",
+  ),
+  zone: optional(
+    zone,
+    "The time zone of the CRM by its name, as Europe/Luxembourg: a moment becomes the day that it is there.",
+  ),
+  country: optional(
+    z.string().refine(isCountryCode, { error: "must be a country code such as LU" }),
+    "ISO code of the country for telephone numbers without a prefix, if the record has no country.",
+  ),
+  fallback: optional(expression, "The expression to use if `from` gives no usable value."),
+  default: optional(constant, "The constant to use if nothing else gives a value."),
+  required: optional(z.boolean(), "If true, a record without a value becomes a dead letter."),
+  owned: optional(
+    z.boolean(),
+    "If false, others maintain this field at the service: the value is sent when the relation is created, and never overwrites or clears what the service has.",
+  ),
+  fill: optional(
+    z.literal("empty"),
+    "The value is sent only where the service has none; what the service has stays.",
+  ),
 });
 
-const field = orExpression(expression, fieldRule).meta({ id: "field" });
+const field = orExpression(
+  expression,
+  fieldRule,
+  "must be an expression, or a block with `from` or `value` (a constant: { value: … })",
+).meta({ id: "field" });
 
 const relation = z.strictObject({
-  object: z.string().min(1).describe("The CRM's name of the related object."),
-  many: z.boolean().optional().describe("If true, it is a list of records; otherwise one record."),
-  by: z
-    .string()
-    .min(1)
-    .optional()
-    .describe("The field of this record that holds the id of the related one."),
-  of: z
-    .union([z.string().min(1), z.literal(true)])
-    .optional()
-    .describe(
-      "The field of the related record that holds the id of this one; true, if `by` or an association of HubSpot leads to it. A change of the related record is then a change of this one.",
-    ),
+  object: text.describe("The CRM's name of the related object."),
+  many: optional(z.boolean(), "If true, it is a list of records; otherwise one record."),
+  by: optional(text, "The field of this record that holds the id of the related one."),
+  of: optional(
+    z.union([text, z.literal(true)], { error: "must be the name of a field, or true" }),
+    "The field of the related record that holds the id of this one; true, if `by` or an association of HubSpot leads to it. A change of the related record is then a change of this one.",
+  ),
 });
 
 const objectRule = z.strictObject({
   object: z
-    .union([
-      z
-        .string()
-        .min(1)
-        .transform((name) => [name]),
-      z.array(z.string().min(1)).min(1),
-    ])
+    .union([text.transform((name) => [name]), z.array(text).min(1)], {
+      error: "must be the CRM's name of the object, or a list of names",
+    })
     .describe("The CRM's name of the object: the first part of the event's subject."),
-  when: expression
-    .optional()
-    .describe(
-      "An expression. The rule applies only to records for which it is true; the first rule that applies is used.",
-    ),
-  onLeave: z
-    .enum(["keep", "terminate"])
-    .optional()
-    .describe(
-      "What becomes of the relation of a record that no longer fulfils `when`: keep (the default) leaves it as it is, terminate sets its status to terminated.",
-    ),
+  when: optional(
+    expression,
+    "An expression. The rule applies only to records for which it is true; the first rule that applies is used.",
+  ),
+  onLeave: optional(
+    z.enum(["keep", "terminate"]),
+    "What becomes of the relation of a record that no longer fulfils `when`: keep (the default) leaves it as it is, terminate sets its status to terminated.",
+  ),
   crmCode: expression.describe("The expression that gives the record's key at the service."),
-  owner: expression
-    .optional()
-    .describe(
-      "The expression that gives the id, or the e-mail, of who looks after the record in the CRM: outcomes name it (OUTCOME_WEBHOOK).",
-    ),
-  keyNeedsRecord: z
-    .boolean()
-    .optional()
-    .describe(
-      "If true, `mapping check` accepts a crmCode that cannot be made for a deletion without its record.",
-    ),
-  with: z
-    .record(
+  owner: optional(
+    expression,
+    "The expression that gives the id, or the e-mail, of who looks after the record in the CRM: outcomes name it (OUTCOME_WEBHOOK).",
+  ),
+  keyNeedsRecord: optional(
+    z.boolean(),
+    "If true, `mapping check` accepts a crmCode that cannot be made for a deletion without its record.",
+  ),
+  with: optional(
+    z.record(
       z.string().regex(/^[A-Za-z_]\w*$/, {
         error: "must be a name of letters, digits and _, as expressions write it",
       }),
       relation,
-    )
-    .optional()
-    .describe(
-      "Related records that crmsync reads together with this one, each under the name that it gets in the record.",
     ),
+    "Related records that crmsync reads together with this one, each under the name that it gets in the record.",
+  ),
   fields: z
     .strictObject(Object.fromEntries(FIELD_NAMES.map((name) => [name, field.optional()])))
     .describe(
@@ -148,27 +122,22 @@ const objectRule = z.strictObject({
 
 export const mappingFile = z.strictObject({
   version: z.literal(1).describe("Version of this file format."),
-  name: z.string().min(1).optional().describe("Shown in logs."),
-  tables: z.record(z.string(), table).optional().describe("Tables that fields refer to by name."),
-  nothing: z
-    .array(z.string().min(1))
-    .optional()
-    .describe("Words that mean no value, in any field, beside NULL, N/A, - and the like."),
-  ignore: z
-    .array(z.string().min(1))
-    .optional()
-    .describe("Objects of the CRM that must not be sent."),
+  name: optional(text, "Shown in logs."),
+  tables: optional(z.record(z.string(), table), "Tables that fields refer to by name."),
+  nothing: optional(
+    z.array(text),
+    "Words that mean no value, in any field, beside NULL, N/A, - and the like.",
+  ),
+  ignore: optional(z.array(text), "Objects of the CRM that must not be sent."),
   objects: z.array(objectRule).min(1).describe("One rule per kind of record, tried in this order."),
-  webhooks: webhookRules
-    .optional()
-    .describe(
-      "JSON that any tool may post to /webhooks/json/<name>: by name, who may post it and what it says.",
-    ),
-  pull: pullRules
-    .optional()
-    .describe(
-      "REST APIs that are asked for what has changed, for PULL_FROM: by name, how the API lists its records.",
-    ),
+  webhooks: optional(
+    webhookRules,
+    "JSON that any tool may post to /webhooks/json/<name>: by name, who may post it and what it says.",
+  ),
+  pull: optional(
+    pullRules,
+    "REST APIs that are asked for what has changed, for PULL_FROM: by name, how the API lists its records.",
+  ),
 });
 
 /** The keys that are allowed at a place of the file. */

@@ -5,7 +5,7 @@ import { fieldOfName } from "./common-names.ts";
 import { keysAt } from "./mapping-file.ts";
 import { nearest } from "./nearest.ts";
 import type { Mistake, Path } from "./mistake.ts";
-import { allowedInWebhook, MEANT_IN_WEBHOOK } from "./webhooks/mistakes.ts";
+import { MEANT_IN_WEBHOOK } from "./webhooks/mistakes.ts";
 
 const QUOTES =
   'put the whole expression in single quotes if it begins with a quote or a sign, contains ": " or " #", or stands within { } and contains a bracket or a comma';
@@ -60,7 +60,7 @@ export function mistakesOf(issue: z.core.$ZodIssue, base: Path = []): Mistake[] 
       const deepest =
         long ?? issue.errors.find((errors) => errors[0]?.code === "unrecognized_keys");
       if (deepest !== undefined) return deepest.flatMap((inner) => mistakesOf(inner, path));
-      return [{ path, message: allowedAt(path) }];
+      return [{ path, message: issue.message }];
     }
     case "invalid_value": {
       const values = issue.values.map(String);
@@ -93,28 +93,6 @@ export function mistakesOf(issue: z.core.$ZodIssue, base: Path = []): Mistake[] 
     case "custom":
       return [{ path, message: issue.message }];
   }
-}
-
-/** What is allowed at a place that takes several kinds of values. */
-function allowedAt(path: Path): string {
-  if (path[0] === "webhooks") return allowedInWebhook(path);
-  const last = path.at(-1);
-  if (path[0] === "pull") {
-    return last === "paging"
-      ? "must be link, or a block such as { next: links.next }"
-      : "must be a path of names, or a block with from and is";
-  }
-  if (path.length === 3 && last === "object") {
-    return "must be the CRM's name of the object, or a list of names";
-  }
-  if (last === "table")
-    return "must be the name of a table, or a block of lines `CRM value: service value`";
-  if (path.includes("table") || path[0] === "tables") {
-    return "must be a text, true, false or null; put a number in quotes";
-  }
-  if (path[2] === "with") return "must be the name of a field, or true";
-  if (last === "value" || last === "default") return "must be a text, a number, true or false";
-  return "must be an expression, or a block with `from` or `value` (a constant: { value: … })";
 }
 
 function unknownKey(parent: Path, key: string): string {

@@ -8,27 +8,29 @@ import { presetNames } from "../mapping/load-mapping.ts";
 import { MappingError, WARNING_REASONS, type WarningReason } from "../mapping/mapping.ts";
 import { parseYaml } from "../mapping/parse-yaml.ts";
 import { lineOf, mappingText } from "../mapping/read-mapping-file.ts";
+import { optional, text } from "../mapping/schema-parts.ts";
 import { DEFAULT_TENANT_VALUES, type TenantField } from "../service-spec/value-lists.ts";
 
 const TENANT_FIELDS = Object.keys(DEFAULT_TENANT_VALUES) as [TenantField, ...TenantField[]];
 const REASONS = Object.keys(WARNING_REASONS) as [WarningReason, ...WarningReason[]];
 
-const may = <T extends z.ZodType>(schema: T, text: string) => schema.optional().describe(text);
 const fields = z.record(z.string(), z.unknown());
-const text = z.string().min(1);
 
 const input = z
   .strictObject({
-    record: may(fields, "A record, as the CRM's API returns or exports it."),
-    object: may(text, "The CRM's object of `record`."),
-    id: may(z.union([text, z.number()]), "The id of `record`, when it does not contain it."),
-    event: may(fields, "A CloudEvent; `specversion`, `id` and `source` may be left out."),
-    body: may(z.unknown(), "The body of a CRM's webhook, or with `webhook` of any tool's."),
-    webhook: may(
+    record: optional(fields, "A record, as the CRM's API returns or exports it."),
+    object: optional(text, "The CRM's object of `record`."),
+    id: optional(z.union([text, z.number()]), "The id of `record`, when it does not contain it."),
+    event: optional(fields, "A CloudEvent; `specversion`, `id` and `source` may be left out."),
+    body: optional(z.unknown(), "The body of a CRM's webhook, or with `webhook` of any tool's."),
+    webhook: optional(
       text,
       "The webhook of the mapping that takes `body`: name, or name?parameter=value.",
     ),
-    headers: may(z.record(z.string(), z.string()), "The headers of the request, with `webhook`."),
+    headers: optional(
+      z.record(z.string(), z.string()),
+      "The headers of the request, with `webhook`.",
+    ),
   })
   .refine(
     (one) => [one.record, one.event, one.body].filter((given) => given !== undefined).length === 1,
@@ -39,26 +41,29 @@ const input = z
 const warning = z.strictObject({ field: text, reason: z.enum(REASONS), value: text.optional() });
 
 const expectation = z.strictObject({
-  result: may(
+  result: optional(
     z.enum(["passes", "ignored", "to fetch", "dead letter", "refused"]),
     "As `crmsync preview` says it, or refused: a request or an event that is not accepted. By default passes, with `problems` a dead letter.",
   ),
-  crmCode: may(text, "The key at the service."),
-  status: may(
+  crmCode: optional(text, "The key at the service."),
+  status: optional(
     z.enum(["mapped", "terminated", "active"]),
     "The status of the relation; mapped: the payload's own.",
   ),
-  payload: may(fields, "The whole payload: a field that is missing here must not be sent."),
+  payload: optional(fields, "The whole payload: a field that is missing here must not be sent."),
   warnings: z.array(warning).default([]).describe("All warnings; by default there must be none."),
-  problems: may(
+  problems: optional(
     z.array(z.strictObject({ field: z.string(), rule: text.optional() })),
     "Of a dead letter: all of its problems.",
   ),
 });
 
 const casesFile = z.strictObject({
-  mapping: may(text, "The mapping: a preset, or a file. By default NAME.yaml for NAME.test.yaml."),
-  lists: may(
+  mapping: optional(
+    text,
+    "The mapping: a preset, or a file. By default NAME.yaml for NAME.test.yaml.",
+  ),
+  lists: optional(
     z.partialRecord(z.enum(TENANT_FIELDS), z.array(text)),
     "The tenant's value lists, by field; by default those of the specification.",
   ),

@@ -1,47 +1,49 @@
 /** The section `pull` of a mapping file: REST lists that are asked for what has changed. */
 import { z } from "zod";
-import { path } from "../schema-parts.ts";
-
-const text = z.string().min(1);
+import { optional, path, text } from "../schema-parts.ts";
 
 const paging = z.strictObject({
-  next: path.optional().describe("Where an answer has the address of the next page."),
-  token: path.optional().describe("Where an answer has the token of the next page."),
-  parameter: text.optional().describe("The parameter that takes the token."),
-  page: text.optional().describe("The parameter that takes the number of the page, from 1."),
+  next: optional(path, "Where an answer has the address of the next page."),
+  token: optional(path, "Where an answer has the token of the next page."),
+  parameter: optional(text, "The parameter that takes the token."),
+  page: optional(text, "The parameter that takes the number of the page, from 1."),
 });
 
 const deleted = z.strictObject({
   from: path.describe("Where a record says whether it is deleted."),
-  is: z.array(z.union([z.string(), z.number()])).describe("The values that say so."),
+  is: z
+    .array(z.union([z.string(), z.number()], { error: "must be a text or a number" }))
+    .describe("The values that say so."),
 });
 
 const pullRule = z.strictObject({
   url: text.describe("The list's address; {since} is the cursor's time, {object} the object."),
-  objects: z
-    .record(z.string(), text)
-    .optional()
-    .describe("The mapping's objects that it has, each with the word for {object}."),
-  since: z
-    .enum(["iso", "iso-seconds", "date", "seconds", "milliseconds"])
-    .optional()
-    .describe("How {since} is written; by default iso: 2026-11-20T09:30:11.000Z."),
-  headers: z
-    .record(z.string(), z.string())
-    .optional()
-    .describe("Headers of each request; {VARIABLE} is the secret in that environment variable."),
-  records: path.optional().describe("Where an answer has its records; by default it is the list."),
-  id: path.optional().describe("Where a record has its id; by default id."),
+  objects: optional(
+    z.record(z.string(), text),
+    "The mapping's objects that it has, each with the word for {object}.",
+  ),
+  since: optional(
+    z.enum(["iso", "iso-seconds", "date", "seconds", "milliseconds"]),
+    "How {since} is written; by default iso: 2026-11-20T09:30:11.000Z.",
+  ),
+  headers: optional(
+    z.record(z.string(), z.string()),
+    "Headers of each request; {VARIABLE} is the secret in that environment variable.",
+  ),
+  records: optional(path, "Where an answer has its records; by default it is the list."),
+  id: optional(path, "Where a record has its id; by default id."),
   time: path.describe("Where a record has the time of its last change, by which {since} asks."),
-  deleted: z
-    .union([path, deleted])
-    .optional()
-    .describe("Where a record says that it is deleted (true, or a time); or a block."),
-  paging: z
-    .union([z.literal("link"), paging])
-    .optional()
-    .describe("link (the header Link), or a block with next, token or page."),
-  pause: z.int().min(0).max(60_000).optional().describe("ms between requests; by default 250."),
+  deleted: optional(
+    z.union([path, deleted], { error: "must be a path of names, or a block with from and is" }),
+    "Where a record says that it is deleted (true, or a time); or a block.",
+  ),
+  paging: optional(
+    z.union([z.literal("link"), paging], {
+      error: "must be link, or a block such as { next: links.next }",
+    }),
+    "link (the header Link), or a block with next, token or page.",
+  ),
+  pause: optional(z.int().min(0).max(60_000), "ms between requests; by default 250."),
 });
 
 /** Names are part of PULL_FROM, of keys and of the events' source. */

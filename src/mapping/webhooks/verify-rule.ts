@@ -1,17 +1,14 @@
 /** The key `verify` of a webhook: how it is checked who posts. */
 import { z } from "zod";
-import { path } from "../schema-parts.ts";
+import { optional, path, text } from "../schema-parts.ts";
 
-const secret = z
-  .string()
-  .regex(/^[A-Z][A-Z0-9_]*$/, {
+const secret = optional(
+  z.string().regex(/^[A-Z][A-Z0-9_]*$/, {
     error:
       "must be the name of an environment variable, such as ODOO_WEBHOOK_SECRET, never the secret itself",
-  })
-  .optional()
-  .describe(
-    "The environment variable that holds the secret (or, with _FILE after it, the file of the secret); by default <NAME>_WEBHOOK_SECRET.",
-  );
+  }),
+  "The environment variable that holds the secret (or, with _FILE after it, the file of the secret); by default <NAME>_WEBHOOK_SECRET.",
+);
 
 const header = z
   .string()
@@ -37,15 +34,14 @@ const hmac = z.strictObject({
   algorithm: z.enum(["sha256", "sha1", "sha512"]).default("sha256").describe("By default sha256."),
   encoding: z.enum(["hex", "base64"]).default("hex").describe("By default hex."),
   prefix: z.string().default("").describe("What stands before the signature, such as sha256="),
-  signed: z
-    .string()
-    .optional()
-    .describe(
-      "What is signed: by default {body}, and {timestamp}.{body} where there is a timestamp.",
-    ),
-  timestamp: timestamp
-    .optional()
-    .describe("The time that is part of what is signed; a copy of a request then gets 409."),
+  signed: optional(
+    z.string(),
+    "What is signed: by default {body}, and {timestamp}.{body} where there is a timestamp.",
+  ),
+  timestamp: optional(
+    timestamp,
+    "The time that is part of what is signed; a copy of a request then gets 409.",
+  ),
   secret,
   secretAs: z
     .enum(["text", "hex", "base64"])
@@ -53,63 +49,73 @@ const hmac = z.strictObject({
     .describe("How the tool writes the secret; by default its text is the key."),
 });
 
-const verifyBlock = z.discriminatedUnion("by", [
-  z.strictObject({
-    by: z.literal("bearer").describe("Authorization: Bearer <the secret>."),
-    secret,
-  }),
-  z.strictObject({
-    by: z.literal("basic").describe("HTTP Basic; the secret is user:password."),
-    secret,
-  }),
-  z.strictObject({
-    by: z.literal("header").describe("The secret alone, in a header of its own."),
-    header: header.describe("The header that holds the secret, such as X-API-Key."),
-    secret,
-  }),
-  z.strictObject({
-    by: z
-      .literal("query")
-      .describe("The secret in the address, for tools that can set nothing else: ?key=…"),
-    parameter: z
-      .string()
-      .min(1)
-      .default("key")
-      .describe("The parameter that holds the secret; by default key."),
-    secret,
-  }),
-  z.strictObject({
-    by: z
-      .literal("body")
-      .describe("The secret in the body, for tools that can put it nowhere else."),
-    field: path
-      .transform((names): readonly string[] => names.split("."))
-      .describe("Where the body, an object, holds the secret: a path of names such as token."),
-    secret,
-  }),
-  hmac,
-  z.strictObject({
-    by: z
-      .literal("standard-webhooks")
-      .describe(
-        "Signed as in Standard Webhooks: webhook-id, webhook-timestamp, webhook-signature.",
-      ),
-    secret,
-  }),
-  z.strictObject({
-    by: z.literal("none").describe("Anybody may post; needs INGEST_AUTH=none as well."),
-  }),
-]);
+const verifyBlock = z.discriminatedUnion(
+  "by",
+  [
+    z.strictObject({
+      by: z.literal("bearer").describe("Authorization: Bearer <the secret>."),
+      secret,
+    }),
+    z.strictObject({
+      by: z.literal("basic").describe("HTTP Basic; the secret is user:password."),
+      secret,
+    }),
+    z.strictObject({
+      by: z.literal("header").describe("The secret alone, in a header of its own."),
+      header: header.describe("The header that holds the secret, such as X-API-Key."),
+      secret,
+    }),
+    z.strictObject({
+      by: z
+        .literal("query")
+        .describe("The secret in the address, for tools that can set nothing else: ?key=…"),
+      parameter: text
+        .default("key")
+        .describe("The parameter that holds the secret; by default key."),
+      secret,
+    }),
+    z.strictObject({
+      by: z
+        .literal("body")
+        .describe("The secret in the body, for tools that can put it nowhere else."),
+      field: path
+        .transform((names): readonly string[] => names.split("."))
+        .describe("Where the body, an object, holds the secret: a path of names such as token."),
+      secret,
+    }),
+    hmac,
+    z.strictObject({
+      by: z
+        .literal("standard-webhooks")
+        .describe(
+          "Signed as in Standard Webhooks: webhook-id, webhook-timestamp, webhook-signature.",
+        ),
+      secret,
+    }),
+    z.strictObject({
+      by: z.literal("none").describe("Anybody may post; needs INGEST_AUTH=none as well."),
+    }),
+  ],
+  {
+    error: "must be one of bearer, basic, header, query, body, hmac, standard-webhooks or none",
+  },
+);
 
 export type VerifyRule = z.output<typeof verifyBlock>;
 
 export const verifyRule = z
-  .union([
-    z
-      .enum(["bearer", "basic", "standard-webhooks", "none"])
-      .transform((by): VerifyRule => ({ by })),
-    verifyBlock,
-  ])
+  .union(
+    [
+      z
+        .enum(["bearer", "basic", "standard-webhooks", "none"])
+        .transform((by): VerifyRule => ({ by })),
+      verifyBlock,
+    ],
+    {
+      error:
+        "must say how it is checked who posts: bearer, basic, standard-webhooks, none, or a block such as { by: hmac, header: X-Signature }",
+    },
+  )
   .describe(
     "How it is checked who posts: bearer, basic, standard-webhooks, none, or a block with `by` (also header, query, body, hmac).",
   );
