@@ -49,56 +49,39 @@ const hmac = z.strictObject({
     .describe("How the tool writes the secret; by default its text is the key."),
 });
 
+const way = <By extends string, Keys extends z.ZodRawShape>(by: By, text: string, keys: Keys) =>
+  z.strictObject({ by: z.literal(by).describe(text), ...keys });
+
 const verifyBlock = z.discriminatedUnion(
   "by",
   [
-    z.strictObject({
-      by: z.literal("bearer").describe("Authorization: Bearer <the secret>."),
-      secret,
-    }),
-    z.strictObject({
-      by: z.literal("basic").describe("HTTP Basic; the secret is user:password."),
-      secret,
-    }),
-    z.strictObject({
-      by: z.literal("header").describe("The secret alone, in a header of its own."),
+    way("bearer", "Authorization: Bearer <the secret>.", { secret }),
+    way("basic", "HTTP Basic; the secret is user:password.", { secret }),
+    way("header", "The secret alone, in a header of its own.", {
       header: header.describe("The header that holds the secret, such as X-API-Key."),
       secret,
     }),
-    z.strictObject({
-      by: z
-        .literal("query")
-        .describe("The secret in the address, for tools that can set nothing else: ?key=…"),
+    way("query", "The secret in the address, for tools that can set nothing else: ?key=…", {
       parameter: text
         .default("key")
         .describe("The parameter that holds the secret; by default key."),
       secret,
     }),
-    z.strictObject({
-      by: z
-        .literal("body")
-        .describe("The secret in the body, for tools that can put it nowhere else."),
+    way("body", "The secret in the body, for tools that can put it nowhere else.", {
       field: path
         .transform((names): readonly string[] => names.split("."))
         .describe("Where the body, an object, holds the secret: a path of names such as token."),
       secret,
     }),
     hmac,
-    z.strictObject({
-      by: z
-        .literal("standard-webhooks")
-        .describe(
-          "Signed as in Standard Webhooks: webhook-id, webhook-timestamp, webhook-signature.",
-        ),
-      secret,
-    }),
-    z.strictObject({
-      by: z.literal("none").describe("Anybody may post; needs INGEST_AUTH=none as well."),
-    }),
+    way(
+      "standard-webhooks",
+      "Signed as in Standard Webhooks: webhook-id, webhook-timestamp, webhook-signature.",
+      { secret },
+    ),
+    way("none", "Anybody may post; needs INGEST_AUTH=none as well.", {}),
   ],
-  {
-    error: "must be one of bearer, basic, header, query, body, hmac, standard-webhooks or none",
-  },
+  { error: "must be one of bearer, basic, header, query, body, hmac, standard-webhooks or none" },
 );
 
 export type VerifyRule = z.output<typeof verifyBlock>;
