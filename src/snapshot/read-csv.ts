@@ -48,37 +48,35 @@ export async function* readCsv(
   });
   // Its errors end the iteration below.
   pipeline(Readable.from(texts), parser, () => {});
-  let columns: Columns | undefined;
+  let columns: Columns = [];
   let header: Item["header"] = {};
   let row = 0;
   let lone: (readonly [row: number, cells: string[]])[] = [];
-  const itemOf = ([number, cells]: (typeof lone)[number]): Item => ({
-    place: `${file}, row ${number}`,
-    value: recordOf(file, number, columns ?? [], cells),
-    ...(header && { header }),
-  });
+  function* records(rows: typeof lone, isFooter = false): Generator<Item> {
+    for (const [number, cells] of rows) {
+      if (isFooter || isNoRecord(cells, columns)) onSkipped();
+      else {
+        const value = recordOf(file, number, columns, cells);
+        yield { place: `${file}, row ${number}`, value, ...(header && { header }) };
+      }
+    }
+  }
   try {
     for await (const cells of parser as AsyncIterable<string[]>) {
       row += 1;
-      if (columns === undefined) {
+      if (row === 1) {
         columns = columnsOf(file, cells);
         header = nested(columns.filter((name) => name !== "").map((name) => [name, name]));
       } else if (columns.length > 1 && isLone(cells) && lone.length < MOST_LONE) {
         lone.push([row, cells]);
       } else {
         // Another row follows, so these were no footer.
-        for (const one of lone)
-          if (isNoRecord(one[1], columns)) onSkipped();
-          else yield itemOf(one);
+        yield* records([...lone, [row, cells]]);
         lone = [];
-        if (isNoRecord(cells, columns)) onSkipped();
-        else yield itemOf([row, cells]);
       }
     }
     const hasFooter = lone.some(([, [first = ""]]) => FOOTER.test(cellOf(first)));
-    for (const one of lone)
-      if (hasFooter || isNoRecord(one[1], columns ?? [])) onSkipped();
-      else yield itemOf(one);
+    yield* records(lone, hasFooter);
   } catch (error) {
     throw errorOf(file, error as Error);
   }

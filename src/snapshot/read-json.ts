@@ -15,7 +15,7 @@ export async function* readObjects(
   isWhole: boolean,
 ): AsyncGenerator<Item> {
   let number = 0;
-  let previous: { number: number; line: string } | undefined;
+  let previous: Piece | undefined;
   let isFirst = true;
   let document: string[] | undefined;
   let characters = 0;
@@ -24,8 +24,9 @@ export async function* readObjects(
   for await (const line of linesOf(texts, file)) {
     number += 1;
     if (document === undefined && line.trim() === "") continue;
+    const place = `${file}, line ${number}`;
     // The first line of a document over many lines is not JSON by itself.
-    if (isFirst && parse(line, `${file}, line ${number}`) === undefined)
+    if (isFirst && parse(line, place) === undefined)
       document = Array.from({ length: number - 1 }, () => "");
     isFirst = false;
     if (document !== undefined) {
@@ -33,40 +34,34 @@ export async function* readObjects(
       requireReadable((characters += line.length), file);
     } else {
       if (previous !== undefined) {
-        items += yield* itemsOf(...valueOf(file, previous));
+        items += yield* itemsOf(previous.place, valueOf(file, previous));
         answers += 1;
       }
-      previous = { number, line };
+      previous = { place, text: line, from: { line: number, column: 1 } };
     }
   }
-  if (document !== undefined) {
-    const text = document.join("\n");
-    const value = parse(text, file);
-    if (value === undefined) throw notJson(file, text);
-    items += yield* itemsOf(file, value);
-    if (!isWhole) requireAll(file, value, { answers, items });
-  } else if (previous !== undefined) {
-    const [place, value] = valueOf(file, previous);
-    items += yield* itemsOf(place, value);
-    if (!isWhole) requireAll(place, value, { answers, items });
-  }
+  const last = document === undefined ? previous : { place: file, text: document.join("\n") };
+  if (last === undefined) return;
+  const value = valueOf(file, last);
+  items += yield* itemsOf(last.place, value);
+  if (!isWhole) requireAll(last.place, value, { answers, items });
 }
 
-function valueOf(
-  file: string,
-  { number, line }: { number: number; line: string },
-): [place: string, value: unknown] {
-  const place = `${file}, line ${number}`;
-  const value = parse(line, place);
-  if (value === undefined) throw notJson(file, line, { line: number, column: 1 });
-  return [place, value];
+/** A text that is to be JSON. */
+interface Piece {
+  readonly place: string;
+  readonly text: string;
+  /** Where it begins in the file. */
+  readonly from?: Place;
 }
 
-/** @param from where the text begins in the file */
-function notJson(file: string, text: string, from: Place = { line: 1, column: 1 }): UserError {
+/** @param name of what is not JSON, for the message */
+function valueOf(name: string, { place, text, from }: Piece): unknown {
+  const value = parse(text, place);
+  if (value !== undefined) return value;
   const { column, isEnd, line } = jsonFaultAt(text, from);
   const why = isEnd ? "is cut off, or is not JSON," : "is not JSON";
-  return new UserError(`${file} ${why} at line ${line}, column ${column}`);
+  throw new UserError(`${name} ${why} at line ${line}, column ${column}`);
 }
 
 /**
@@ -79,23 +74,15 @@ function requireAll(
   { answers, items }: { readonly answers: number; readonly items: number },
 ): void {
   const { next, pages, total } = hintsIn(value);
-  const remedy =
-    "get all pages, and put one answer on each line. If the file is whole all the same, give --whole";
-  if (next !== undefined) {
-    throw new UserError(
-      `${place} says by ${next} that more pages follow, and they are not in the file: ${remedy}`,
-    );
-  }
-  if (total > items) {
-    throw new UserError(
-      `${place} says that there are ${total} records, and the file has ${items}: ${remedy}`,
-    );
-  }
-  if (pages > answers) {
-    throw new UserError(
-      `${place} says that there are ${pages} pages, and the file has ${answers}: ${remedy}`,
-    );
-  }
+  const [says] = [
+    next !== undefined && `by ${next} that more pages follow, and they are not in the file`,
+    total > items && `that there are ${total} records, and the file has ${items}`,
+    pages > answers && `that there are ${pages} pages, and the file has ${answers}`,
+  ].filter((one) => one !== false);
+  if (says === undefined) return;
+  throw new UserError(
+    `${place} says ${says}: get all pages, and put one answer on each line. If the file is whole all the same, give --whole`,
+  );
 }
 
 /** @returns how many there are. */
@@ -136,9 +123,7 @@ export async function* readList(file: string, texts: AsyncIterable<string>): Asy
   for await (const text of texts) {
     for (const item of splitter.split(text)) {
       const place = itemOf(file, index);
-      const value = parse(item, place);
-      if (value === undefined) throw notJson(place, item, splitter.itemFrom);
-      yield { place, value };
+      yield { place, value: valueOf(place, { place, text: item, from: splitter.itemFrom }) };
       index += 1;
     }
     requireReadable(splitter.pending, itemOf(file, index));
