@@ -84,13 +84,7 @@ const casesFile = z.strictObject({
 export type Expectation = z.output<typeof expectation>;
 export type MappingCase = z.output<typeof casesFile>["cases"][number] & { readonly line: number };
 
-export interface MappingCases {
-  /** Preset or file. */
-  readonly mapping: string;
-  readonly file: string;
-  readonly lists: Readonly<Partial<Record<TenantField, string[]>>>;
-  readonly cases: readonly MappingCase[];
-}
+export type MappingCases = ReturnType<typeof readCases>;
 
 /** `mapping.test.yaml` beside `mapping.yaml`. */
 export const casesFileOf = (mapping: string): string =>
@@ -100,9 +94,10 @@ const CASES_FILE = /\.test\.ya?ml$/;
 
 /**
  * @param name of a mapping file, which has its cases beside it, or of a file of cases.
+ * @returns with the preset, or the file, of their mapping
  * @throws MappingError when the cases cannot be used.
  */
-export function readCases(name: string): MappingCases {
+export function readCases(name: string) {
   const file = CASES_FILE.test(name) ? name : casesFileOf(name);
   if (file !== name && existsSync(name) && !existsSync(file)) {
     throw new MappingError(name, [`it has no cases: write them into ${file}`]);
@@ -121,12 +116,10 @@ export function readCases(name: string): MappingCases {
   const isPreset = mapping !== undefined && presetNames().includes(mapping);
   const beside = (other: string) => (isPreset ? other : resolve(dirname(file), other));
   const own = file === name ? file.replace(CASES_FILE, ".yaml") : name;
-  return {
-    mapping: mapping === undefined ? own : beside(mapping),
-    file,
-    lists,
-    cases: cases.map((one, index) => ({ ...one, line: lineOf(document, lines, ["cases", index]) })),
-  };
+  const placed = cases.map((one, index): MappingCase => {
+    return { ...one, line: lineOf(document, lines, ["cases", index]) };
+  });
+  return { mapping: mapping === undefined ? own : beside(mapping), file, lists, cases: placed };
 }
 
 const pathOf = (field: string): (string | number)[] =>

@@ -253,18 +253,13 @@ export function printSummary(summary: Summary): string {
       `${counted(summary.repeated, "of them has", "of them have")} a crmCode that a later one has (first: ${summary.firstRepeated}): only the newest of these is sent`,
     );
   }
-  if (summary.problems.length > 0) {
-    lines.push("", "Why records would be dead letters", ...table(summary.problems));
-  }
-  if (summary.ignoredBecause.length > 0) {
-    lines.push(
-      "",
-      "Why records are ignored, or leave the service",
-      ...table(summary.ignoredBecause),
-    );
-  }
-  if (summary.values.length > 0) {
-    lines.push("", "Values that were left out or not understood", ...table(summary.values));
+  const tables = [
+    ["Why records would be dead letters", summary.problems],
+    ["Why records are ignored, or leave the service", summary.ignoredBecause],
+    ["Values that were left out or not understood", summary.values],
+  ] as const;
+  for (const [title, rows] of tables) {
+    if (rows.length > 0) lines.push("", title, ...table(rows));
   }
   return lines.join("\n");
 }
