@@ -17,7 +17,7 @@ import type { MessageQueue, WaitingMessage } from "../src/state/message-queue.ts
 import { Notifications } from "../src/state/notifications.ts";
 import { NO_DRIFT } from "../src/sync/drift.ts";
 import { takeReadings } from "../src/status/readings.ts";
-import { findingsOf } from "../src/status/status.ts";
+import { findingsIn } from "../src/status/findings.ts";
 import { watchRedis } from "./notify-redis.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
@@ -98,7 +98,7 @@ async function look(runtime: Runtime, notifications: Notifications<Message>): Pr
     notifications.state(),
     takeReadings(runtime, statusRedis),
   ]);
-  const topics = topicsIn(findingsOf(readings, config), readings, {
+  const topics = topicsIn(findingsIn(readings, config.QUOTA_HOUR_MS), readings, {
     deadLetters: config.NOTIFY_DEAD_LETTERS,
   });
   const { now, reconciliation } = readings;

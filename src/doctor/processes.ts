@@ -4,7 +4,7 @@ import { Heartbeats } from "../state/heartbeats.ts";
 import { keysOf } from "../state/keys.ts";
 import type { Readings } from "../status/readings.ts";
 import { TENANT_UNKNOWN } from "../status/process-findings.ts";
-import { findingsOf } from "../status/status.ts";
+import { findingsIn } from "../status/findings.ts";
 import type { Stores } from "../status/stores.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 
@@ -37,12 +37,14 @@ const OWN: ReadonlySet<string> = new Set([
 ]);
 
 export function checkProcesses(readings: Readings, config: Config): Check[] {
-  const found = findingsOf(readings, config).flatMap(({ runbook, says, severity }): Check[] => {
-    const section = runbook.replace(/^.*#/, "");
-    const name = NAMES[section] ?? "status";
-    if (OWN.has(section)) return [];
-    return [(severity === "warning" ? warn : fail)(name, says, `See ${runbook}.`)];
-  });
+  const found = findingsIn(readings, config.QUOTA_HOUR_MS).flatMap(
+    ({ runbook, says, severity }): Check[] => {
+      const section = runbook.replace(/^.*#/, "");
+      const name = NAMES[section] ?? "status";
+      if (OWN.has(section)) return [];
+      return [(severity === "warning" ? warn : fail)(name, says, `See ${runbook}.`)];
+    },
+  );
   const calm = ok("status", "nothing stops or delays changes, or needs a person");
   return [...(found.length === 0 ? [calm] : found), ...checkRunning(readings)];
 }

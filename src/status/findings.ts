@@ -42,18 +42,10 @@ import { slownessIn } from "./slowness.ts";
 import { clockAheadNow } from "./source-clock.ts";
 import { stopsIn } from "./stops.ts";
 
-/** What findings need in addition to the readings. */
-export interface FindingContext {
-  readonly tokenAgeDays: number | undefined;
-  /**
-   * `sender_error <route> <code>`, `webhook_error <webhook> <outcome>`, `fetched <crm> <outcome>` and
-   * `relation_gone`, `relation_unknown`, `not_stored`, `id_reused <source>`, `left_out <field>`, `pull_missed <crm>`,
-   * `checked intake passed` → how many in the last hour.
-   */
-  readonly outcomes: Readonly<Record<string, number>>;
-  /** Length of the quota's hour window. */
-  readonly hourMs: number;
-}
+/** `<what> <of what>` → how many in the last hour, as processes count them (metrics.ts). */
+type Outcomes = Readonly<Record<string, number>>;
+
+const DAY_MS = 86_400_000;
 
 /** Age of a token at which its replacement should be under way, days (spec: every 90 days). */
 export const TOKEN_OLD_DAYS = 80;
@@ -90,25 +82,30 @@ const LOSS_NAMED_MS = 86_400_000;
 
 const LEDGER_SECTION = "the-ledger-and-the-service-disagree";
 
-export function findingsIn(readings: Readings, context: FindingContext): Finding[] {
+/**
+ * What stops or delays changes, or needs a person.
+ * @param hourMs length of the quota's hour window
+ */
+export function findingsIn(readings: Readings, hourMs: number): Finding[] {
   const stops = stopFindings(readings);
   const { minutes, hours, now, outage, retried } = readings;
+  const outcomes = sumOf(minutes);
   const slowdowns = [
     ...memoryFindings(readings),
     // While the service is away, every record is retried.
     ...retryFindings(outage === undefined ? retried : undefined),
-    ...slownessFindings(slownessIn(minutes, hours, now - context.hourMs / SLOW_NOW)),
+    ...slownessFindings(slownessIn(minutes, hours, now - hourMs / SLOW_NOW)),
     ...slowdownFindings(readings),
     ...sealingFindings(readings),
     ...secretFindings(readings),
   ];
   return [
     ...stops,
-    ...rejectionFindings(rejectionsIn(minutes, now, context.hourMs)),
+    ...rejectionFindings(rejectionsIn(minutes, now, hourMs)),
     ...crmFindings(readings),
     ...processFindings(readings),
     ...emptiedFindings(readings),
-    ...leftOutFindings(context.outcomes),
+    ...leftOutFindings(outcomes),
     ...terminationFindings(readings),
     ...approvalFindings(readings),
     ...bulkFindings(readings),
@@ -116,18 +113,18 @@ export function findingsIn(readings: Readings, context: FindingContext): Finding
     ...slowdowns,
     ...(stops.length === 0 && !isSlowForNow(readings) ? stuckFindings(readings) : []),
     ...redisFindings(readings),
-    ...ledgerFindings(readings, context),
-    ...listFindings(readings, context),
+    ...ledgerFindings(readings, outcomes),
+    ...listFindings(readings, hourMs),
     ...lostFindings(readings),
-    ...fetchFindings(context.outcomes),
-    ...pullFindings(readings, context.outcomes),
-    ...senderFindings(readings, context),
+    ...fetchFindings(outcomes),
+    ...pullFindings(readings, outcomes),
+    ...senderFindings(readings, outcomes),
     ...clockFindings(readings),
     ...auditFindings(readings),
     ...deadLetterFindings(readings),
     ...notificationFindings(readings),
-    ...outcomeFindings(readings, context.hourMs),
-    ...tokenFindings(context),
+    ...outcomeFindings(readings, hourMs),
+    ...tokenFindings(readings),
   ];
 }
 
@@ -224,7 +221,7 @@ const isSlowForNow = (readings: Readings): boolean => readings.fallback || isQuo
 /** What the ledger and the service no longer agree on. */
 function* ledgerFindings(
   { doubles, wentBackwardsAt }: Readings,
-  { outcomes }: FindingContext,
+  outcomes: Outcomes,
 ): Iterable<Finding> {
   if (wentBackwardsAt !== undefined) {
     yield warning(
@@ -270,7 +267,7 @@ function doubleFinding(doubles: Readings["doubles"]): Finding {
 }
 
 /** Value lists that are old, and what was sent by lists that lacked a value. */
-function* listFindings(readings: Readings, { hourMs }: FindingContext): Iterable<Finding> {
+function* listFindings(readings: Readings, hourMs: number): Iterable<Finding> {
   const { listsFetchedAt, listsMissed, now, reconciliation } = readings;
   yield* lossFindings(readings);
   const ageMs = now - (listsFetchedAt ?? now);
@@ -371,7 +368,7 @@ function lostFindings({ changesLost, reconciliation }: Readings): Finding[] {
   });
 }
 
-function senderFindings({ now, sources }: Readings, { outcomes }: FindingContext): Finding[] {
+function senderFindings({ now, sources }: Readings, outcomes: Outcomes): Finding[] {
   const errors = refusedIn(outcomes).map(({ address, why, count }) =>
     /^\d+$/.test(why) ? `${count} on ${address} with ${why}` : `${count} on ${address} (${why})`,
   );
@@ -386,7 +383,7 @@ function senderFindings({ now, sources }: Readings, { outcomes }: FindingContext
   ];
 }
 
-function reusedFindings(outcomes: FindingContext["outcomes"]): Finding[] {
+function reusedFindings(outcomes: Outcomes): Finding[] {
   return Object.entries(outcomes).flatMap(([name, count]) => {
     const source = /^id_reused (.+)$/.exec(name)?.[1];
     if (source === undefined || count === 0) return [];
@@ -411,13 +408,17 @@ function expiringFindings(expiring: Readings["expiring"]): Finding[] {
   return [warning("crmsyncdeadlettersexpiring", `${says}: crmsync dead list says when.`)];
 }
 
-function tokenFindings({ tokenAgeDays }: FindingContext): Finding[] {
-  if (tokenAgeDays === undefined) return [];
-  if (isIssuedAhead(tokenAgeDays)) {
-    const says = `SERVICE_TOKEN_ISSUED_AT is ${-tokenAgeDays} days ahead, so nothing tells when the token is old: correct it, and restart.`;
+export const tokenAgeDays = ({ now, tokenIssuedAt }: Readings): number | undefined =>
+  tokenIssuedAt === undefined ? undefined : Math.floor((now - tokenIssuedAt) / DAY_MS);
+
+function tokenFindings(readings: Readings): Finding[] {
+  const ageDays = tokenAgeDays(readings);
+  if (ageDays === undefined) return [];
+  if (isIssuedAhead(ageDays)) {
+    const says = `SERVICE_TOKEN_ISSUED_AT is ${-ageDays} days ahead, so nothing tells when the token is old: correct it, and restart.`;
     return [warning("crmsynctokenold", says)];
   }
-  if (tokenAgeDays < TOKEN_OLD_DAYS) return [];
-  const says = `The service token is ${tokenAgeDays} days old; it should be replaced every 90 days.`;
+  if (ageDays < TOKEN_OLD_DAYS) return [];
+  const says = `The service token is ${ageDays} days old; it should be replaced every 90 days.`;
   return [warning("crmsynctokenold", says)];
 }

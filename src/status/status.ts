@@ -9,8 +9,7 @@ import { sumOf } from "../state/outcomes.ts";
 import { durabilityProblems } from "../state/redis-health.ts";
 import { bulkStatusOf } from "./bulk.ts";
 import { unfinished, waitingIn } from "./backlog.ts";
-import type { Finding } from "./finding.ts";
-import { findingsIn } from "./findings.ts";
+import { findingsIn, tokenAgeDays } from "./findings.ts";
 import { leftOutIn } from "./change-findings.ts";
 import { takeReadings, type Readings } from "./readings.ts";
 import { drainedAt, stopReasonsIn } from "./stops.ts";
@@ -24,25 +23,12 @@ export const areProcessesUnknownIn = ({
 /** The document. Times are ISO 8601 in UTC; null: not known, or none. */
 export type Status = ReturnType<typeof statusOf>;
 
-const DAY_MS = 86_400_000;
-
 const iso = (ms: number): string => new Date(ms).toISOString();
 
 const isoOrNull = (ms: number | undefined): string | null => (ms === undefined ? null : iso(ms));
 
 /** null: unlimited. */
 const limitOrNull = (limit: number): number | null => (limit === Infinity ? null : limit);
-
-/** What stops or delays changes, or needs a person, by these readings. */
-export const findingsOf = (readings: Readings, config: Stores["config"]): Finding[] =>
-  findingsIn(readings, {
-    tokenAgeDays: tokenAgeDays(readings),
-    outcomes: sumOf(readings.minutes),
-    hourMs: config.QUOTA_HOUR_MS,
-  });
-
-const tokenAgeDays = ({ now, tokenIssuedAt }: Readings): number | undefined =>
-  tokenIssuedAt === undefined ? undefined : Math.floor((now - tokenIssuedAt) / DAY_MS);
 
 /** @param connection over which Redis is read, if it is not that of the stores. */
 export async function readStatus(
@@ -63,7 +49,7 @@ export function statusOf(readings: Readings, config: Config, version: string) {
       return { id, version, roles, startedAt: iso(startedAt) };
     }),
     /** What stops or delays changes, or needs a person; the most pressing first. */
-    findings: findingsOf(readings, config),
+    findings: findingsIn(readings, config.QUOTA_HOUR_MS),
     backlog: {
       live: laneOf(readings, "live"),
       bulk: laneOf(readings, "bulk"),

@@ -12,9 +12,8 @@ const FAILING = /^1 event cannot be processed, and is tried again every few seco
 
 async function saysFailing(runtime: Runtime): Promise<boolean> {
   const readings = await takeReadings(runtime);
-  const context = { tokenAgeDays: undefined, outcomes: {}, hourMs: 3_600_000 };
   // As if the service had answered.
-  const found = findingsIn({ ...readings, valueListsKnown: true }, context);
+  const found = findingsIn({ ...readings, valueListsKnown: true }, 3_600_000);
   return found.some(({ says }) => FAILING.test(says));
 }
 

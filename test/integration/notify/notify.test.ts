@@ -6,7 +6,7 @@ import { testMessage, type Message } from "../../../src/notify/message.ts";
 import { ROLES } from "../../../src/state/heartbeats.ts";
 import { Notifications } from "../../../src/state/notifications.ts";
 import { takeReadings } from "../../../src/status/readings.ts";
-import { findingsOf } from "../../../src/status/status.ts";
+import { findingsIn } from "../../../src/status/findings.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import { startHeartbeat } from "../../../workers/heartbeat.ts";
 import { thisProcess } from "../../../workers/audit-trail.ts";
@@ -109,7 +109,7 @@ test("what is not taken is sent again with the same id, and is a finding until t
   await runtime.inbox.queue.pause();
   await arrived(receiver, 3);
   const says = async () =>
-    findingsOf(await takeReadings(runtime), runtime.config).map((one) => one.says);
+    findingsIn(await takeReadings(runtime), runtime.config.QUOTA_HOUR_MS).map((one) => one.says);
   const failing =
     /^NOTIFY_URL takes no notification since \S+Z \(HTTP 500\); 1 notification waits: crmsync notify test says why\.$/;
   await waitFor(async () => (await says()).some((text) => failing.test(text)), {

@@ -35,7 +35,7 @@ async function storesAt(url: string): Promise<Stores> {
   return stores;
 }
 
-const CONTEXT = { tokenAgeDays: undefined, outcomes: {}, hourMs: 3_600_000 };
+const HOUR_MS = 3_600_000;
 const saysOf = (findings: readonly { readonly says: string }[]) => findings.map(({ says }) => says);
 
 test("all readings come in one round trip, however far away Redis is", async () => {
@@ -105,7 +105,7 @@ test("queues are read as BullMQ itself reads them", async () => {
   expect(readings.oldest.live).toBe(at);
   expect(readings.paused).toEqual(["fetch"]);
   expect(readings.limited).toEqual(["crm-events to 3 in 60 s", "fetch to 2 at once"]);
-  expect(saysOf(findingsIn(readings, CONTEXT))).toContain(
+  expect(saysOf(findingsIn(readings, HOUR_MS))).toContain(
     "Somebody has limited the queue crm-events to 3 in 60 s and fetch to 2 at once through BullMQ; crmsync itself never does.",
   );
   const [seconds] = await redis.time();
@@ -205,7 +205,7 @@ test("records that CRMs do not return are named from their jobs, by CRM", async 
     { crm: "hubspot", why: "HTTP 401", records: 1 },
     { crm: "salesforce", why: "HTTP 500", records: 2 },
   ]);
-  expect(saysOf(findingsIn(readings, CONTEXT)).join()).toMatch(
+  expect(saysOf(findingsIn(readings, HOUR_MS)).join()).toMatch(
     /hubspot does not return 1 of .*HTTP 401.*salesforce does not return 2 of .*HTTP 500/,
   );
 });
@@ -214,7 +214,7 @@ test("rewrites and saves that Redis could not carry out are found", async () => 
   await using own = await ownRedis();
   const stores = await storesAt(own.url);
   const [, dir = ""] = await own.client.config("GET", "dir");
-  expect(saysOf(findingsIn(await takeReadings(stores), CONTEXT)).join()).not.toMatch(/Redis: /);
+  expect(saysOf(findingsIn(await takeReadings(stores), HOUR_MS)).join()).not.toMatch(/Redis: /);
   rmSync(dir, { recursive: true });
   await own.client.bgsave();
   await waitFor(async () => !(await takeReadings(stores)).redis.savesSucceed, {
@@ -224,7 +224,7 @@ test("rewrites and saves that Redis could not carry out are found", async () => 
   await waitFor(async () => !(await takeReadings(stores)).redis.rewritesSucceed, {
     what: "the rewrite has failed",
   });
-  const says = saysOf(findingsIn(await takeReadings(stores), CONTEXT)).join("\n");
+  const says = saysOf(findingsIn(await takeReadings(stores), HOUR_MS)).join("\n");
   expect(says).toMatch(/the last rewrite of its append-only file failed/);
   expect(says).toMatch(/its last RDB save failed/);
 });

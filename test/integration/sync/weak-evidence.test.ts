@@ -285,8 +285,9 @@ test("deletions that named a relation which was never known are counted, and tol
   await settled(runtime);
   const counts = await runtime.metrics.sharedCounts();
   expect(counts.get("relation_unknown")).toBe(1);
-  const context = { tokenAgeDays: undefined, hourMs: 3_600_000, outcomes: { relation_unknown: 1 } };
-  const says = findingsIn(await takeReadings(runtime), context).map((one) => one.says);
+  const minutes = [{ since: 0, counts: { relation_unknown: 1 } }];
+  const readings = { ...(await takeReadings(runtime)), minutes };
+  const says = findingsIn(readings, 3_600_000).map((one) => one.says);
   expect(says).toContainEqual(
     expect.stringMatching(/^In the last hour 1 deletion named a relation that was never known/),
   );

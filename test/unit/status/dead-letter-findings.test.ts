@@ -4,10 +4,9 @@ import type { ExpiringLetters } from "../../../src/state/dead-letter-expiry.ts";
 import { findingsIn } from "../../../src/status/findings.ts";
 
 const HOUR_MS = 3_600_000;
-const CONTEXT = { tokenAgeDays: undefined, outcomes: {}, hourMs: HOUR_MS };
 
 const found = (expiring: ExpiringLetters | undefined) =>
-  findingsIn({ ...IDLE, deadLetters: 3, expiring }, CONTEXT).flatMap(({ says, runbook }) =>
+  findingsIn({ ...IDLE, deadLetters: 3, expiring }, HOUR_MS).flatMap(({ says, runbook }) =>
     runbook.endsWith("#crmsyncdeadlettersexpiring") ? [says] : [],
   );
 

@@ -17,10 +17,10 @@ const process = {
   seenAt: NOW - 1000,
 };
 
-const said = (readings: Partial<Readings>, tokenAgeDays?: number) =>
+const said = (readings: Partial<Readings>) =>
   findingsIn(
     { ...IDLE, now: NOW, sources: {}, processes: runningAt(NOW, [process]), ...readings },
-    { outcomes: {}, hourMs: 3_600_000, tokenAgeDays },
+    60 * MINUTE,
   ).map(({ runbook, says }) => [runbook.split("#")[1], says]);
 
 it("a Redis that may still keep events out is not fine: it opens below 80 %", () => {
@@ -38,8 +38,7 @@ it("says whose keys fill Redis, and is critical while events are kept out", () =
   const found = (share: number, ownBytes: number | undefined) => {
     const redis = { ...IDLE.redis, usedBytes: share * GIB, limitBytes: GIB };
     const readings = { ...IDLE, now: NOW, sources: {}, processes: runningAt(NOW, [process]) };
-    const context = { outcomes: {}, hourMs: 3_600_000, tokenAgeDays: undefined };
-    return findingsIn({ ...readings, redis, ownBytes }, context)[0];
+    return findingsIn({ ...readings, redis, ownBytes }, 60 * MINUTE)[0];
   };
   expect(found(0.875, 3 * 2 ** 20)).toMatchObject({
     severity: "critical",
@@ -83,11 +82,13 @@ it("a Redis without the replica that it demands rejects writes, and no process i
 });
 
 it("a CRM that has none of the records that its events name is not fine", () => {
-  const told = (outcomes: Readonly<Record<string, number>>) =>
-    findingsIn(
-      { ...IDLE, now: NOW, sources: {}, processes: runningAt(NOW, [process]) },
-      { outcomes, hourMs: 3_600_000, tokenAgeDays: undefined },
+  const told = (counts: Readonly<Record<string, number>>) => {
+    const minutes = [{ since: NOW, counts }];
+    return findingsIn(
+      { ...IDLE, now: NOW, sources: {}, processes: runningAt(NOW, [process]), minutes },
+      60 * MINUTE,
     ).map(({ about, says }) => `${about}: ${says}`);
+  };
   const dropped = "fetched hubspot dropped";
   expect(told({ [dropped]: 2, "fetched hubspot found": 0 })).toEqual([]);
   expect(told({ [dropped]: 30, "fetched hubspot found": 1 })).toEqual([]);
@@ -152,9 +153,10 @@ it("changes that a CRM has lost are told until a comparison that began after it"
 
 it("a token that was issued in the future is not young", () => {
   // Today, in a time zone ahead of UTC.
-  expect(said({}, -1)).toEqual([]);
+  const aged = (days: number) => said({ tokenIssuedAt: NOW - days * 24 * 60 * MINUTE });
+  expect(aged(-1)).toEqual([]);
   const issued = expect.stringMatching(/^SERVICE_TOKEN_ISSUED_AT is 320 days ahead/) as unknown;
-  expect(said({}, -320)).toEqual([["crmsynctokenold", issued]]);
+  expect(aged(-320)).toEqual([["crmsynctokenold", issued]]);
 });
 
 it("a denial says how it is probed at once", () => {
