@@ -98,9 +98,8 @@ async function look(runtime: Runtime, notifications: Notifications<Message>): Pr
     notifications.state(),
     takeReadings(runtime, statusRedis),
   ]);
-  const topics = topicsIn(findingsIn(readings, config.QUOTA_HOUR_MS), readings, {
-    deadLetters: config.NOTIFY_DEAD_LETTERS,
-  });
+  const findings = findingsIn(readings, config.QUOTA_HOUR_MS);
+  const topics = topicsIn(findings, readings, config.NOTIFY_DEAD_LETTERS);
   const { now, reconciliation } = readings;
   const known = reconciledSince(stateOf(before), reconciliation);
   const changed = transitions(known.state, topics, { now, hourMs: config.QUOTA_HOUR_MS });

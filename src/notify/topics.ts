@@ -23,12 +23,7 @@ interface Row {
   readonly lastsHours?: number;
   /** Only what stops all changes; other findings of the section are not notified. */
   readonly isStop?: true;
-  readonly holds?: (readings: Readings, settings: TopicSettings) => boolean;
-}
-
-export interface TopicSettings {
-  /** Dead letters are notified when there are so many. */
-  readonly deadLetters: number;
+  readonly holds?: (readings: Readings, fromDeadLetters: number) => boolean;
 }
 
 /** 30 s, a minute, five minutes, a day of hour windows of their usual length. */
@@ -72,7 +67,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     ends: "The share of rejected changes is below a fifth again, or nothing was checked for an hour.",
   },
   crmsyncdeadletters: {
-    holds: ({ deadLetters }, settings) => deadLetters >= settings.deadLetters,
+    holds: ({ deadLetters }, fromDeadLetters) => deadLetters >= fromDeadLetters,
     ends: (_about, { deadLetters }) => `${deadLetters} dead letters are left.`,
   },
   crmsyncdeadlettersexpiring: { ends: "No dead letter is about to be deleted." },
@@ -125,18 +120,21 @@ const ROWS: Readonly<Record<string, Row>> = {
 /** A key is at most so long: names of sources come from outside. */
 const MOST_CHARACTERS = 150;
 
-/** The findings that are notified, each under its key. */
+/**
+ * The findings that are notified, each under its key.
+ * @param fromDeadLetters dead letters are notified when there are so many
+ */
 export function topicsIn(
   findings: readonly Finding[],
   readings: Readings,
-  settings: TopicSettings,
+  fromDeadLetters: number,
 ): Topic[] {
   const topics = findings.flatMap(({ severity, says, runbook, about }): Topic[] => {
     const [, section = ""] = runbook.split("#");
     const row = ROWS[section];
     const isStop = severity === "stopped";
     if (!isStop && (row === undefined || row.isStop)) return [];
-    if (row?.holds?.(readings, settings) === false) return [];
+    if (row?.holds?.(readings, fromDeadLetters) === false) return [];
     const key = about === undefined ? section : `${section} ${about.slice(0, MOST_CHARACTERS)}`;
     return [{ key, severity, says, runbook, lastsHours: row?.lastsHours ?? SHORT }];
   });

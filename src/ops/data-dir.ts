@@ -22,10 +22,6 @@ export class DataDirInUse extends Error {
   }
 }
 
-export interface DataDirLock {
-  release(): void;
-}
-
 /**
  * Locks the directory for this process.
  * @throws DataDirInUse when another process has locked it, UserError when it is no folder to write to.
@@ -33,7 +29,7 @@ export interface DataDirLock {
  * The lock is SQLite's lock on a file: the kernel releases it however the process ends, so no stale
  * lock remains. The pid file is only for the message.
  */
-export function lockDataDir(dir: string): DataDirLock {
+export function lockDataDir(dir: string) {
   const pidFile = join(dir, "daemon.pid");
   const database = openLock(dir);
   try {
@@ -45,7 +41,7 @@ export function lockDataDir(dir: string): DataDirLock {
     throw new DataDirInUse(dir, readIfThere(pidFile)?.trim());
   }
   return {
-    release() {
+    release(): void {
       rmSync(pidFile, { force: true });
       database.close();
     },

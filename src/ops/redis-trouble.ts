@@ -1,11 +1,5 @@
 import { TooLate } from "./deadline.ts";
 
-export interface RedisTrouble {
-  /** A sentence without its full stop. */
-  readonly says: string;
-  readonly runbook: string;
-}
-
 /** Errors of values that this process cannot open (state/sealing.ts). */
 const UNREADABLE = ["UnknownKey", "DamagedValue"];
 
@@ -38,8 +32,8 @@ const REFUSALS = [
 ];
 const OTHER_REFUSAL = { says: "Redis rejects a command", alert: "crmsyncstateunreadable" };
 
-/** Why Redis did not do what was asked. */
-export function redisTrouble(error: unknown): RedisTrouble {
+/** Why Redis did not do what was asked: a sentence without its full stop, and its section of the runbook. */
+export function redisTrouble(error: unknown) {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
   if (name === "ReplyError") {
     const { says, alert } = REFUSALS.find(({ said }) => said.test(message)) ?? OTHER_REFUSAL;

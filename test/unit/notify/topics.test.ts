@@ -13,7 +13,7 @@ const readings = (some: Partial<Readings> = {}) =>
   ({ now: 10 * DAY_MS, deadLetters: 49, sources: {}, ...some }) as Readings;
 
 const keysOf = (...findings: ReturnType<typeof finding>[]) =>
-  topicsIn(findings, readings(), { deadLetters: 50 }).map(({ key }) => key);
+  topicsIn(findings, readings(), 50).map(({ key }) => key);
 
 it("each section that is notified is one of the runbook", () => {
   const table = readFileSync(join(ROOT, "src/notify/topics.ts"), "utf8");
@@ -50,13 +50,11 @@ it("the finding that no process runs is not notified: the process that looks is 
 
 it("dead letters are notified from a number on", () => {
   const dead = [finding("warning", "crmsyncdeadletters", "says")];
-  expect(topicsIn(dead, readings({ deadLetters: 50 }), { deadLetters: 50 })).toHaveLength(1);
+  expect(topicsIn(dead, readings({ deadLetters: 50 }), 50)).toHaveLength(1);
 });
 
 it("relations that differ from the CRM are notified after a day", () => {
-  const topics = topicsIn([finding("warning", "crmsyncdrift", "says")], readings(), {
-    deadLetters: 50,
-  });
+  const topics = topicsIn([finding("warning", "crmsyncdrift", "says")], readings(), 50);
   expect(topics).toMatchObject([{ key: "crmsyncdrift", lastsHours: 24 }]);
   expect(endOf("crmsyncdrift", readings())).toContain("No relation differs");
 });
