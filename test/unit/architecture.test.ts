@@ -39,7 +39,7 @@ const RULES: Rules = {
   mayImport: {
     [SPEC]: [],
     "src/ops": [],
-    "src/audit": ["src/ops/deadline.ts"],
+    "src/audit": ["src/ops/deadline.ts", "src/ops/user-error.ts"],
     "src/config.ts": [
       SPEC,
       "src/ops/cron.ts",
