@@ -27,13 +27,13 @@ function inboxText({ readings }: SharedFacts): string {
 }
 
 function pastFate(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
-  const last = facts.steps.findLast((step): step is NotedEventStep => step.kind === "event");
+  const last = facts.steps.findLast((step) => step.kind === "event");
   const known = knownOf(facts, shared);
-  const dead = facts.steps.findLast((step): step is Step & DeadStep => step.kind === "dead");
+  const dead = facts.steps.findLast((step) => step.kind === "dead");
   if (dead !== undefined && (last === undefined || dead.at >= last.at))
     return deadFate(dead, known);
   const act = facts.steps.findLast(({ kind }) => kind === "act");
-  const run = facts.steps.findLast((step): step is Step & RunStep => step.kind === "run");
+  const run = facts.steps.findLast((step) => step.kind === "run");
   // An act is noted before it is done: what was sent after it had not been dropped.
   const isLater = act?.kind === "act" && act.at >= Math.max(last?.at ?? 0, run?.at ?? 0);
   if (isLater && act.act === "bulk.cancel") {
@@ -43,7 +43,8 @@ function pastFate(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
     return droppedFate("its held change was dropped by a person", act.at, known);
   }
   if (run?.outcome === "rejected" && run.at >= (last?.at ?? 0)) {
-    return refusedFate(run, isLater && act.act === "dead.drop" ? act.at : undefined, known);
+    const droppedAt = isLater && act.act === "dead.drop" ? act.at : undefined;
+    return goneFate(`its change was ${rejectedAt(run)}`, droppedAt, known);
   }
   const ended = last && eventFate(last, facts, known, shared.whens);
   if (ended !== undefined) return ended;
@@ -78,18 +79,14 @@ function eventFate(
       };
     case "rejected": {
       const at = dropped?.kind === "act" && dropped.act === "dead.drop" ? dropped.at : undefined;
-      const rejected = `${event} was rejected at ${clockTime(last.at)}: ${rejectedText(last)}`;
+      const rejected = `${event} was ${rejectedAt(last)}`;
       if (at === undefined && hasEndedAfter(last, facts, known)) {
         return {
           ...known,
           answer: `${known.answer}; ${rejected}, but the record has ended after it`,
         };
       }
-      return {
-        fate: "rejected",
-        answer: `${rejected}; ${goneText(at)}; ${known.answer}`,
-        remedy: "Correct the record in the CRM, or the mapping, and send the record again.",
-      };
+      return goneFate(rejected, at, known);
     }
     case "unchanged":
       if (known.fate !== "on_service") return undefined;
@@ -135,21 +132,25 @@ const droppedFate = (what: string, at: number, known: FateOfRecord): FateOfRecor
   remedy: "Its next change, or crmsync reconcile, sends it.",
 });
 
-/** The service has refused its change, and the dead letter is gone. */
-const refusedFate = (
-  run: Step & RunStep,
+const rejectedAt = (step: NotedEventStep | (Step & RunStep)): string =>
+  `rejected at ${clockTime(step.at)}: ${rejectedText(step)}`;
+
+/** It was rejected, and the dead letter is gone. */
+const goneFate = (
+  rejected: string,
   droppedAt: number | undefined,
   known: FateOfRecord,
-): FateOfRecord => ({
-  fate: "rejected",
-  answer: `its change was rejected at ${clockTime(run.at)}: ${rejectedText(run)}; ${goneText(droppedAt)}; ${known.answer}`,
-  remedy: "Correct the record in the CRM, or the mapping, and send the record again.",
-});
-
-const goneText = (droppedAt: number | undefined): string =>
-  droppedAt === undefined
-    ? "its dead letter is gone: it has expired, or was dropped"
-    : `its dead letter was dropped at ${clockTime(droppedAt)}`;
+): FateOfRecord => {
+  const gone =
+    droppedAt === undefined
+      ? "its dead letter is gone: it has expired, or was dropped"
+      : `its dead letter was dropped at ${clockTime(droppedAt)}`;
+  return {
+    fate: "rejected",
+    answer: `${rejected}; ${gone}; ${known.answer}`,
+    remedy: "Correct the record in the CRM, or the mapping, and send the record again.",
+  };
+};
 
 /** What the ledger says. */
 function knownOf({ crmCode, row, steps }: RecordFacts, { readings }: SharedFacts): FateOfRecord {
@@ -187,9 +188,7 @@ function knownOf({ crmCode, row, steps }: RecordFacts, { readings }: SharedFacts
 
 /** What was read is there. What was sent is there as far as the service has said so. */
 function onService(row: LedgerRow, steps: readonly Step[]): FateOfRecord {
-  const last = steps.findLast(
-    (step): step is Step & RunStep => step.kind === "run" && hasProven(step),
-  );
+  const last = steps.filter((step) => step.kind === "run").findLast(hasProven);
   const isKnown = last !== undefined && row.provedAt <= last.at + SAME_MS;
   const settled = settledTime(row);
   const isListed = Number.isNaN(settled);

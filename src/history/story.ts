@@ -8,49 +8,18 @@ import { NONE_SIMILAR, RecordNames, type Similar } from "../state/record-names.t
 import { takeReadings } from "../status/readings.ts";
 import type { Stores } from "../status/stores.ts";
 import { fateOf } from "./fate.ts";
-import type { Fate, FateOfRecord } from "./fates.ts";
+import type { FateOfRecord } from "./fates.ts";
 import { readFacts, type RecordFacts, type SharedFacts } from "./record-facts.ts";
-import { tellStep, type ToldStep } from "./step-text.ts";
+import { tellStep } from "./step-text.ts";
 
 /** Times are ISO 8601 in UTC; null: not known, or none. No values of a person. */
-export interface Story {
-  /** As it was asked for. */
-  readonly name: string;
-  /** Null while no crmCode of it is known. */
-  readonly crmCode: string | null;
-  /** The record in the CRM, as its newest event named it. */
-  readonly subject: string | null;
-  readonly fate: Fate;
-  /** One sentence. */
-  readonly answer: string;
-  /** What a person does about it; null when nothing is to be done. */
-  readonly remedy: string | null;
-  /** Section of docs/runbook.md. */
-  readonly runbook: string | null;
-  /** Id of the dead letter that waits for a decision about it; null when none does. */
-  readonly deadLetter: string | null;
-  /** Newest first. */
-  readonly steps: readonly ToldStep[];
-  /** Since when all steps were noted, up to the last 20; null when no history is kept. */
-  readonly historySince: string | null;
-  /** Further crmCodes to which this record of the CRM led, and what became of them. */
-  readonly others: readonly { readonly crmCode: string; readonly answer: string }[];
-  /** Of a name that nothing has: records that may be meant, and what became of them. */
-  readonly similar: readonly SimilarStory[];
-}
-
-interface SimilarStory {
-  /** To ask again with. */
-  readonly name: string;
-  readonly crmCode: string | null;
-  readonly answer: string;
-}
+export type Story = Awaited<ReturnType<typeof storyOf>>;
 
 /**
  * @param name a crmCode, or a record of the CRM, such as contact/7.
  * @param whens of the present mapping.
  */
-export async function storyOf(stores: Stores, name: string, whens: PresentWhens): Promise<Story> {
+export async function storyOf(stores: Stores, name: string, whens: PresentWhens) {
   const readings = await takeReadings(stores);
   const lookup = new RecordNames(stores);
   const names = await lookup.find(name);
@@ -68,15 +37,23 @@ export async function storyOf(stores: Stores, name: string, whens: PresentWhens)
   const { answer, fate, remedy, runbook } = withSimilar(known, similar);
   const events = facts.steps.filter((step) => step.kind === "event");
   return {
+    /** As it was asked for. */
     name,
     crmCode: facts.crmCode ?? null,
+    /** The record in the CRM, as its newest event named it. */
     subject: names.subject ?? events.at(-1)?.event.subject ?? null,
     fate,
+    /** One sentence. */
     answer,
+    /** What a person does about it; null when nothing is to be done. */
     remedy: remedy ?? null,
+    /** Section of docs/runbook.md. */
     runbook: runbook === undefined ? null : `docs/runbook.md#${runbook}`,
+    /** Id of the dead letter that waits for a decision about it. */
     deadLetter: facts.letter?.id ?? null,
+    /** Newest first. */
     steps: facts.steps.map((step) => tellStep(step, whens)).toReversed(),
+    /** Of a name that nothing has: records that may be meant, by the name to ask again with. */
     similar: await Promise.all(
       similar.records.map(async ({ crmCode, subject }) => {
         const asked = { name: subject ?? crmCode ?? "", crmCode, subject, letterId: undefined };
@@ -84,7 +61,9 @@ export async function storyOf(stores: Stores, name: string, whens: PresentWhens)
         return { name: asked.name, crmCode: crmCode ?? null, answer };
       }),
     ),
+    /** Since when all steps were noted, up to the last 20; null when no history is kept. */
     historySince: since === undefined ? null : new Date(since).toISOString(),
+    /** Further crmCodes to which this record of the CRM led, and what became of them. */
     others: more.map((other) => ({
       crmCode: other.crmCode ?? "",
       answer: fateOf(other, shared).answer,
