@@ -138,11 +138,6 @@ export const outcomesBody = (prefix: string, at: number, outcomes: readonly unkn
     data: { prefix, outcomes },
   });
 
-export interface Signed {
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
-}
-
 export function bodyOf({ at, data, text, type }: Message, format: NotifyFormat): string {
   const timestamp = new Date(at).toISOString();
   switch (format) {
@@ -160,7 +155,7 @@ export function bodyOf({ at, data, text, type }: Message, format: NotifyFormat):
  * @param secrets during a rotation the new and the old one. None: not signed.
  * @param now when it is sent, ms.
  */
-export function signed(id: string, body: string, secrets: readonly string[], now: number): Signed {
+export function signed(id: string, body: string, secrets: readonly string[], now: number) {
   const signatures = secrets.map((secret) => new Webhook(secret).sign(id, new Date(now), body));
   return {
     body,

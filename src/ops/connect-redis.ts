@@ -8,7 +8,7 @@ import { openRedis, openWorkRedis, type RedisTarget } from "./open-redis.ts";
 import type { RedisTls } from "./redis-tls.ts";
 import { describeRedis, parseRedisUrl, wrongForm, type RedisUrl } from "./redis-url.ts";
 import { resolveName } from "./resolve-name.ts";
-import { isSelectRefused, selectRefused } from "./tenant-redis.ts";
+import { isSelectRefused, selectRefused, type ClientOptions } from "./tenant-redis.ts";
 import { UserError } from "./user-error.ts";
 
 const RUNBOOK = "docs/runbook.md#crmsyncredisaway";
@@ -44,14 +44,9 @@ export async function redisUrlOf({
  * @throws UserError that says what to do.
  */
 export async function connectOperator(settings: RedisSettings): Promise<Redis> {
-  let met: Promise<string> | undefined;
-  const redis = await connectOnce(settings, (target, options) => {
-    const work = openWorkRedis(target, options);
-    met = work.met;
-    return work;
-  });
+  const redis = await connectWith(openWorkRedis, settings);
   try {
-    await within(patienceMs(), met ?? Promise.resolve(""));
+    await within(patienceMs(), redis.met);
     return redis;
   } catch (error) {
     redis.disconnect();
@@ -63,10 +58,13 @@ export async function connectOperator(settings: RedisSettings): Promise<Redis> {
  * Connects a command to the Redis that the daemon uses. One try only: a person waits for the answer.
  * @throws UserError that says what to do.
  */
-export async function connectOnce(
+export const connectOnce = (settings: RedisSettings): Promise<Redis> =>
+  connectWith(openRedis, settings);
+
+async function connectWith<Client extends Redis>(
+  open: (target: RedisTarget, options: ClientOptions) => Client,
   settings: RedisSettings,
-  open: typeof openRedis = openRedis,
-): Promise<Redis> {
+): Promise<Client> {
   const url = await redisUrlOf(settings);
   const parsed = parseRedisUrl(url);
   const where = describeRedis(parsed);

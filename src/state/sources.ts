@@ -6,7 +6,7 @@ import { Store } from "./store.ts";
 /** A source is written at most this often: an alert on a silent source needs no more. */
 const EVERY_MS = 1000;
 
-/** Most sources that are kept, each a series in the metrics. A process counts by as many (src/status/metrics.ts). */
+/** Most sources that are kept, each a series in the metrics. A process counts by as many. */
 export const MAX_SOURCES = 50;
 
 /** A clock that is ahead by less counts as right, ms: machines that keep no time differ by seconds. */

@@ -19,6 +19,8 @@ import { UNAVAILABLE_REASONS } from "../sync/service-reply.ts";
 import { durationName } from "../ops/duration-buckets.ts";
 import { formatFor, type MetricsFormat } from "../ops/exposition.ts";
 import { NOTIFY_RESULTS } from "../ops/notify-results.ts";
+import { MAX_SOURCES } from "../state/sources.ts";
+import { CHECKING_ROLES, type CheckingRole } from "./rejections.ts";
 import { OVERLOADS } from "../ops/overload.ts";
 import type { SpanIds, Tracing } from "../ops/tracing.ts";
 
@@ -56,15 +58,10 @@ const REJECTED_FIELDS: ReadonlyMap<string, readonly string[]> = new Map<
   ["invalid", RECORD_FIELDS],
 ]);
 
-/** The roles that check changes: intake by mapping and rules, sync by the service's replies. */
-const CHECKING_ROLES = ["intake", "sync"] as const;
-type CheckingRole = (typeof CHECKING_ROLES)[number];
-
 /** Requests about one relation: the durations of lists tell nothing about the service's speed. */
 const TIMED_OPERATIONS: ReadonlySet<string> = new Set(["create", "update", "get"]);
 
-/** Event sources counted by name; all further ones share `other`, to keep the label bounded. */
-const MAX_SOURCES = 50;
+/** Longer names of event sources share `other`. */
 const MAX_SOURCE_LENGTH = 100;
 
 const FRESHNESS_BUCKETS_S = [
@@ -334,7 +331,7 @@ function startAtZero(own: ReturnType<typeof defineOwn>): void {
   }
 }
 
-/** @returns the name under which a source is counted. */
+/** @returns the name under which a source is counted; further ones share `other`, to keep the label bounded. */
 function createSourceLabels(): (source: string) => string {
   const known = new Set<string>();
   return (source) => {

@@ -13,8 +13,9 @@ const MIN_SHARE = 0.2;
  */
 const RECENT_HOURS = 1 / 12;
 
-const ROLES = ["intake", "sync"] as const;
-type Role = (typeof ROLES)[number];
+/** The roles that check changes: intake by mapping and rules, sync by the service's replies. */
+export const CHECKING_ROLES = ["intake", "sync"] as const;
+export type CheckingRole = (typeof CHECKING_ROLES)[number];
 
 export type Rejections = ReturnType<typeof rejectionsIn>[number];
 
@@ -23,7 +24,7 @@ export type Rejections = ReturnType<typeof rejectionsIn>[number];
  * @returns the stretch of time up to now in which a role rejected too many changes, and what most were rejected for.
  */
 export function rejectionsIn(slices: readonly Slice[], now: number, hourMs: number) {
-  return ROLES.flatMap((role) => {
+  return CHECKING_ROLES.flatMap((role) => {
     const stretch = worstStretch(
       slices.map(({ since, counts }) => ({ since, ...tallyOf(role, counts) })),
       MIN_SHARE,
@@ -41,20 +42,20 @@ const from = (since: number, slices: readonly Slice[]): Slice[] =>
   slices.filter((slice) => slice.since >= since);
 
 /** Tally of the changes that were checked since then; if there are none, of the last slice that has some. */
-function newestOf(role: Role, since: number, slices: readonly Slice[]) {
+function newestOf(role: CheckingRole, since: number, slices: readonly Slice[]) {
   const recent = tallyOf(role, sumOf(from(since, slices)));
   if (recent.all > 0) return recent;
   const tallies = slices.map(({ counts }) => tallyOf(role, counts));
   return tallies.findLast(({ all }) => all > 0) ?? recent;
 }
 
-function tallyOf(role: Role, counts: Readonly<Record<string, number>>) {
+function tallyOf(role: CheckingRole, counts: Readonly<Record<string, number>>) {
   const bad = counts[`checked ${role} rejected`] ?? 0;
   return { bad, all: bad + (counts[`checked ${role} passed`] ?? 0) };
 }
 
 /** Its field is `none` when the reason is about no field. */
-function topOf(role: Role, counts: Readonly<Record<string, number>>) {
+function topOf(role: CheckingRole, counts: Readonly<Record<string, number>>) {
   let top: { reason: DeadReason; field: string; count: number } | undefined;
   for (const [name, count] of Object.entries(counts)) {
     const [, reason, field = "none"] = /^rejected (\w+) (\S+)$/.exec(name) ?? [];
