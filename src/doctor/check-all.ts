@@ -14,7 +14,7 @@ import { checkCrms } from "./crm.ts";
 import { clockAhead } from "./clock.ts";
 import { checkConfiguration } from "./configuration.ts";
 import { checkEncryption } from "./encryption.ts";
-import { checkNetwork, type NetworkChecks } from "./network.ts";
+import { checkNetwork } from "./network.ts";
 import { checkOtherPrefixes, checkProcesses } from "./processes.ts";
 import { checkRedis, settingOf } from "./redis.ts";
 import { checkService } from "./service.ts";
@@ -26,16 +26,12 @@ const LIMIT_MS = 15_000;
 /** CRMs may be slow: each is asked a few times, one after the other. */
 const CRM_LIMIT_MS = 45_000;
 
-const NO_NETWORK: NetworkChecks = { checks: [], isNameKnown: true };
-
 /** @returns the checks in groups, in their order; each group ends by itself. */
 export function checkAll(
   config: Config,
   acceptTypes = false,
 ): readonly Promise<readonly Check[]>[] {
-  const { SERVICE_BASE_URL: baseUrl } = config;
-  const network =
-    baseUrl === undefined ? Promise.resolve(NO_NETWORK) : checkNetwork(config, baseUrl);
+  const network = checkNetwork(config, config.SERVICE_BASE_URL);
   const stores = openShared(config);
   const shared = stores.then((opened) => (isCheck(opened) ? [opened] : checkShared(opened)));
   const service = Promise.all([stores, network]).then(([opened, { isNameKnown }]) =>

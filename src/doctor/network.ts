@@ -12,18 +12,17 @@ const DAY_MS = 86_400_000;
 /** A certificate that expires sooner is a warning, days. */
 const CERTIFICATE_WARN_DAYS = 14;
 
-export interface NetworkChecks {
-  readonly checks: readonly Check[];
-  /** Whether the name could be resolved. If not, no request may be tried: its lookup could not be cancelled. */
-  readonly isNameKnown: boolean;
-}
-
-export async function checkNetwork(config: Config, baseUrl: string): Promise<NetworkChecks> {
+/**
+ * @param baseUrl undefined: there is no service to check.
+ * @returns also whether its name could be resolved. If not, no request may be tried: its lookup could not be cancelled.
+ */
+export async function checkNetwork(config: Config, baseUrl: string | undefined) {
+  const checks: Check[] = [];
+  if (baseUrl === undefined) return { checks, isNameKnown: true };
   const service = new URL(baseUrl);
   const proxy = proxyFor(service, proxyOf(config));
   const target = proxy ?? service;
   const what = proxy === undefined ? "service" : "proxy";
-  const checks: Check[] = [];
   if (proxy !== undefined) checks.push(ok("proxy", `requests go through ${proxy.host}`));
   try {
     const address = await resolveName(withoutBrackets(target.hostname), patienceMs());

@@ -71,8 +71,6 @@ export type LogFields = { readonly [name in (typeof LOG_FIELDS)[number]]?: unkno
 
 const KNOWN: ReadonlySet<string> = new Set(LOG_FIELDS);
 
-const isLogField = (name: string): boolean => KNOWN.has(name);
-
 // The destination of the log.
 
 /**
@@ -154,7 +152,7 @@ function allowed(fields: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(fields).flatMap(([name, value]) => {
       if (value instanceof Error) return name === "err" ? [[name, errorFields(value)]] : [];
-      return isLogField(name) ? [[name, value]] : [];
+      return KNOWN.has(name) ? [[name, value]] : [];
     }),
   );
 }

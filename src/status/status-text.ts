@@ -57,9 +57,7 @@ export function statusLines(status: Status, view: View): string[] {
         ]
       : []),
     ...(status.denial.state === "none" ? [] : [line("denial", denialText(status))]),
-    ...(status.ledger.state === "done"
-      ? []
-      : [line("ledger", `${WARMTH[status.ledger.state]}, ${knownText(status.ledger)}`)]),
+    ...(status.ledger.state === "done" ? [] : [line("ledger", ledgerText(status))]),
     line("reconciled", reconciledText(status)),
     line("sources", sourcesText(status)),
     ...(Object.keys(status.pulls).length > 0 ? [line("pulled", pullsText(status))] : []),
@@ -170,10 +168,8 @@ function denialText({ denial, token }: Status): string {
 }
 
 /** A listing counts from 0, whatever the ledger knows already. */
-function knownText({ relations, rows, state }: Status["ledger"]): string {
-  const known = `${counted(rows, "record")} known`;
-  return state === "done" ? known : `${counted(relations, "relation")} listed, ${known}`;
-}
+const ledgerText = ({ ledger: { relations, rows, state } }: Status): string =>
+  `${WARMTH[state]}, ${counted(relations, "relation")} listed, ${counted(rows, "record")} known`;
 
 function reconciledText({ at, reconciliation }: Status): string {
   const { drift, equal, folder, lastRuns, nextRunAt, records } = reconciliation;
