@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { closeSync, openSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Writable } from "node:stream";
-import { setTimeout as delay } from "node:timers/promises";
+import { within } from "./deadline.ts";
 
 // Node cannot ask the kernel to end a child with its parent. So the shell starts a watcher before
 // it becomes the server. The watcher reads from the parent: when that stream ends, which happens
@@ -53,10 +53,7 @@ export function spawnRedis(command: string, dir: string) {
     ended,
     async stop(): Promise<void> {
       child.kill("SIGTERM");
-      const cancel = new AbortController();
-      const deadline = delay(STOP_DEADLINE_MS, "late", { signal: cancel.signal }).catch(() => "");
-      if ((await Promise.race([ended, deadline])) === "late") child.kill("SIGKILL");
-      cancel.abort();
+      await within(STOP_DEADLINE_MS, ended).catch(() => child.kill("SIGKILL"));
       await ended;
     },
   };
