@@ -1,8 +1,14 @@
 /** `crmsync held`: lists, releases and drops changes that wait for a person. */
+import { styleText } from "node:util";
 import { Command } from "commander";
 import { choose, findAll, type Filter } from "../held/choose.ts";
 import { dropHeld, releaseHeld } from "../held/decide.ts";
-import { countOf, jsonOf, nameOf } from "./held/print.ts";
+import { originOf } from "../held/origin.ts";
+import { counted } from "../ops/counted.ts";
+import { printable } from "../ops/printable.ts";
+import type { HeldTermination } from "../state/held-terminations.ts";
+import { clockTime } from "../status/clock-time.ts";
+import { heldBecause } from "../sync/record.ts";
 import { isAsked, WHY_OPTION } from "./asked.ts";
 import { operatorName } from "./operator.ts";
 import { print, printEither } from "./output.ts";
@@ -105,3 +111,30 @@ function printResult(
     : `would ${what} ${countOf(count)}; give --apply to do it`;
   printEither(json, { chosen: count, applied: apply, ...done, left }, text);
 }
+
+/** One line: the crmCode, the event and its record, when, why it is held, and from where. */
+function nameOf(held: HeldTermination): string {
+  const { type, subject, source } = originOf(held);
+  const happened = Number.isFinite(held.time) ? `of ${clockTime(held.time)}` : "";
+  return [
+    styleText("bold", printable(held.crmCode)),
+    printable(`${type} ${subject}`),
+    `${happened}, held since ${clockTime(held.heldAt)}: ${heldBecause(held.why, held.fields)}`,
+    printable(source ?? ""),
+  ].join("  ");
+}
+
+function jsonOf(held: HeldTermination) {
+  const { crmCode, fields, heldAt, lane, time, why } = held;
+  return {
+    crmCode,
+    ...originOf(held),
+    lane,
+    time: Number.isFinite(time) ? new Date(time).toISOString() : null,
+    heldSince: new Date(heldAt).toISOString(),
+    why,
+    ...(fields.length > 0 && { fields }),
+  };
+}
+
+const countOf = (count: number): string => counted(count, "held change");

@@ -1,7 +1,10 @@
-/** `crmsync reconcile --list`: the last comparisons, and what became of their plans. */
+/** `crmsync reconcile --list` and `--forget`: the last comparisons, and what became of their plans. */
+import { existsSync } from "node:fs";
 import { hostname } from "node:os";
 import { counted } from "../../ops/counted.ts";
 import { allPrintable } from "../../ops/printable.ts";
+import { readOne } from "../../ops/redis-reading.ts";
+import { UserError } from "../../ops/user-error.ts";
 import { findPlan } from "../../reconcile/find-plan.ts";
 import {
   endingOf,
@@ -9,10 +12,13 @@ import {
   sourceText,
   type PastComparison,
 } from "../../reconcile/past-comparisons.ts";
+import { planHeader } from "../../reconcile/plan-file.ts";
 import type { NotedPlan } from "../../state/comparisons.ts";
 import { clockTime } from "../../status/clock-time.ts";
-import { DRIFT_KINDS } from "../../sync/drift.ts";
-import { printEither } from "../output.ts";
+import type { Stores } from "../../status/stores.ts";
+import { DRIFT_KINDS, NO_DRIFT } from "../../sync/drift.ts";
+import { recordAct } from "../operator.ts";
+import { print, printEither } from "../output.ts";
 import { withStores } from "../with-stores.ts";
 
 interface Listed extends PastComparison {
@@ -65,3 +71,30 @@ const elsewhere = ({ host }: NotedPlan): string =>
   host === hostname()
     ? "in the file that --plan has named, or removed"
     : `not on this machine; written on ${host}`;
+
+/**
+ * Dismisses a comparison: status and alerts no longer report its differences.
+ * @param name of the plan's file, its id, or the time of the comparison as --list has it.
+ * @throws UserError when it is not known, or its plan was begun.
+ */
+export async function forgetComparison(stores: Stores, name: string): Promise<void> {
+  const { clock, comparisons, reconciliations } = stores;
+  const id = existsSync(name) ? (await planHeader(name))?.id : name;
+  const all = await comparisons.last(clock.now());
+  const found = all.find(({ at, plan }) => plan?.id === id || clockTime(at) === name);
+  if (found === undefined) {
+    const where = "crmsync reconcile --list has them";
+    throw new UserError(`${name} is none of the last comparisons: ${where}`);
+  }
+  const { at, plan } = found;
+  if ((plan && (await reconciliations.progress(plan.id)))?.state === "running") {
+    throw new UserError("this plan was begun: crmsync bulk cancel ends it");
+  }
+  await recordAct(stores, "reconcile.forget", { details: { plan: plan?.id ?? null } });
+  await comparisons.dismiss(found);
+  const last = await readOne(stores.redis, reconciliations.last());
+  if (last?.at === at) {
+    await reconciliations.keep({ ...last, drift: NO_DRIFT, leftOutValues: {} });
+  }
+  print(`the comparison of ${clockTime(at)} is dismissed, and its plan with it`);
+}

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { beforeEach, expect, inject, test } from "vitest";
-import { forgetComparison } from "../../../src/cli/reconcile/forget.ts";
+import { forgetComparison } from "../../../src/cli/reconcile/list.ts";
 import { readConfig } from "../../../src/config.ts";
 import { dropHeld, releaseHeld } from "../../../src/held/decide.ts";
 import { clockTime } from "../../../src/status/clock-time.ts";
