@@ -48,7 +48,6 @@ export interface CrmListingOptions {
   readonly object?: string | undefined;
   /** Called after each page. */
   readonly onProgress?: (progress: CrmListingProgress) => void;
-  readonly signal?: AbortSignal;
 }
 
 export interface CrmListingProgress {
@@ -103,14 +102,12 @@ async function listObjects({ config, mapping }: ListingSession, listing: Listing
     timeoutMs: TIMEOUT_MS,
     maxBytes: MAX_BYTES,
     proxy: proxyOf(config),
-    ...(options.signal !== undefined && { signal: options.signal }),
   });
   let requests = file.requests();
   const polite = politeApi(api, {
     pauseMs,
     setting: (name) => settingOf(config, name)?.() ?? "",
     onRequest: () => (requests += 1),
-    signal: options.signal,
   });
   const report = () =>
     options.onProgress?.({
@@ -128,7 +125,6 @@ async function listObjects({ config, mapping }: ListingSession, listing: Listing
         api: polite,
         mapping,
         retryBaseMs: config.RETRY_BASE_MS,
-        signal: options.signal,
         requests: () => requests,
         onPage: report,
       });

@@ -30,7 +30,6 @@ export interface ObjectToList {
   readonly api: RecordApi;
   readonly file: ListingFile;
   readonly retryBaseMs: number;
-  readonly signal: AbortSignal | undefined;
   /** How many requests were sent so far. */
   readonly requests: () => number;
   readonly onPage: () => void;
@@ -110,13 +109,10 @@ async function patiently<Wanted extends { readonly kind: "records" | "page" }>(
   list: ObjectToList,
   ask: () => Promise<Wanted | NotListed>,
 ): Promise<Wanted | NotListed> {
-  const { retryBaseMs, signal } = list;
-  const pause = (ms: number) => sleep(ms, undefined, { signal });
   let failures = 0;
   let refusals = 0;
   let pausedMs = 0;
   for (;;) {
-    signal?.throwIfAborted();
     const answer = await ask();
     switch (answer.kind) {
       case "records":
@@ -125,12 +121,12 @@ async function patiently<Wanted extends { readonly kind: "records" | "page" }>(
       case "throttled":
         pausedMs += answer.retryAfterMs;
         if (pausedMs > MOST_PAUSED_MS) throw failure(list, answer);
-        await pause(answer.retryAfterMs);
+        await sleep(answer.retryAfterMs);
         break;
       case "unavailable":
         failures += 1;
         if (failures === TRIES) throw failure(list, answer);
-        await pause(retryDelay(failures, retryBaseMs, Math.random));
+        await sleep(retryDelay(failures, list.retryBaseMs, Math.random));
         break;
       case "not_found":
       case "client_error":
