@@ -74,11 +74,11 @@ function requireAll(
   { answers, items }: { readonly answers: number; readonly items: number },
 ): void {
   const { next, pages, total } = hintsIn(value);
-  const [says] = [
+  const says = [
     next !== undefined && `by ${next} that more pages follow, and they are not in the file`,
     total > items && `that there are ${total} records, and the file has ${items}`,
     pages > answers && `that there are ${pages} pages, and the file has ${answers}`,
-  ].filter((one) => one !== false);
+  ].find((one) => one !== false);
   if (says === undefined) return;
   throw new UserError(
     `${place} says ${says}: get all pages, and put one answer on each line. If the file is whole all the same, give --whole`,
