@@ -5,13 +5,7 @@
 import { MapThread, type Task, type ThreadReady } from "./map-thread.ts";
 import { MappingError, type Mapping, type MappingResult } from "./mapping.ts";
 import { translateBody } from "./webhooks/translate-body.ts";
-import type {
-  ChunkRequest,
-  ChunkResult,
-  TranslatedBody,
-  WebhookAbout,
-  WebhookContent,
-} from "./webhooks/webhook.ts";
+import type { ChunkRequest, ChunkResult, TranslatedBody } from "./webhooks/webhook.ts";
 
 /** Each costs about 20 MB. Two slow records at once still leave one thread for the others. */
 const MAX_THREADS = 3;
@@ -47,7 +41,7 @@ export async function openIsolatedMapping(name: string, file: string): Promise<I
     ...about,
     webhooks: webhooks.map((webhook) => ({
       ...webhook,
-      translate: (content) => translate(webhook, content, translateChunk),
+      translate: (content) => translateBody(webhook, content, translateChunk).catch(unavailable),
     })),
     map: (event, record, lists, options = {}) =>
       new Promise<MappingResult>((resolve, reject) =>
@@ -67,18 +61,10 @@ export async function openIsolatedMapping(name: string, file: string): Promise<I
   };
 }
 
-async function translate(
-  webhook: WebhookAbout,
-  content: WebhookContent,
-  translateChunk: (request: ChunkRequest) => Promise<ChunkResult>,
-): Promise<TranslatedBody> {
-  try {
-    return await translateBody(webhook, content, translateChunk);
-  } catch (error) {
-    if (!(error instanceof MappingError)) throw error;
-    // Not the error's own message: it is meant for the operator, and names files.
-    return { kind: "unavailable", why: "the mapping file cannot be used now; send it again" };
-  }
+function unavailable(error: unknown): TranslatedBody {
+  if (!(error instanceof MappingError)) throw error;
+  // Not the error's own message: it is meant for the operator, and names files.
+  return { kind: "unavailable", why: "the mapping file cannot be used now; send it again" };
 }
 
 class MapThreads {
