@@ -28,23 +28,19 @@ function changeOf(field: string, was: TenantFieldConfig, is: TenantFieldConfig):
   const added = countMissing(current, old);
   const removed = countMissing(old, current);
   const [anyBefore, anyNow] = [was.values === undefined, is.values === undefined];
+  const opens = anyNow && !anyBefore;
+  const staysList = !anyNow && !anyBefore;
   const says = [
-    anyNow && !anyBefore && "any value allowed",
+    opens && "any value allowed",
     anyBefore && !anyNow && `only ${current.size} values allowed`,
-    !anyNow && !anyBefore && added > 0 && `${added} ${added === 1 ? "value" : "values"} more`,
-    !anyNow &&
-      !anyBefore &&
-      removed > 0 &&
-      `${removed} ${removed === 1 ? "value" : "values"} fewer`,
+    staysList && added > 0 && `${added} ${added === 1 ? "value" : "values"} more`,
+    staysList && removed > 0 && `${removed} ${removed === 1 ? "value" : "values"} fewer`,
     was.isRequired && !is.isRequired && "no longer required",
     !was.isRequired && is.isRequired && "required",
     was.multiSelect && !is.multiSelect && "only one value at a time",
     !was.multiSelect && is.multiSelect && "several values at a time",
   ].filter((text) => text !== false);
-  const allowsMore =
-    (anyNow && !anyBefore) ||
-    (!anyNow && !anyBefore && added > 0) ||
-    (!was.multiSelect && is.multiSelect);
+  const allowsMore = opens || (staysList && added > 0) || (!was.multiSelect && is.multiSelect);
   return { field, added, removed, allowsMore, says: says.join(", ") };
 }
 
