@@ -56,7 +56,9 @@ export function mistakesOf(issue: z.core.$ZodIssue, base: Path = []): Mistake[] 
     case "invalid_union": {
       // A field or a table may be written short or in full. If the author wrote it in full, report
       // the mistakes in it.
-      const long = issue.errors.find((errors) => errors.every(({ path }) => path.length > 0));
+      const long = issue.errors.find((errors) =>
+        errors.every(({ code, path }) => path.length > 0 || code === "too_small"),
+      );
       const deepest =
         long ?? issue.errors.find((errors) => errors[0]?.code === "unrecognized_keys");
       if (deepest !== undefined) return deepest.flatMap((inner) => mistakesOf(inner, path));
