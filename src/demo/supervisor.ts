@@ -61,7 +61,7 @@ export function superviseDaemon({ env, logFile, onExit }: DaemonOptions) {
   }
 
   async function startAgain(): Promise<void> {
-    for (let attempt = 1; !isStopping; attempt += 1) {
+    for (let attempt = 1; ; attempt += 1) {
       await delay(RESTART_AFTER_MS);
       if (isStopping) return;
       try {
