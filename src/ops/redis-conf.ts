@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { chmod } from "node:fs/promises";
 import { totalmem } from "node:os";
 import { join } from "node:path";
 import { readIfThere } from "./data-dir.ts";
@@ -37,8 +38,9 @@ export function readAddress(dir: string): RedisAddress | undefined {
  * No slow log: it would keep the arguments of slow commands, among them values of persons.
  * The older file stays until the new one is complete: no other place has the password that senders use.
  */
-export function writeConf(dir: string, { port, password }: RedisAddress): Promise<void> {
-  return writeWhole(join(dir, CONF_FILE), [
+export async function writeConf(dir: string, { port, password }: RedisAddress): Promise<void> {
+  const file = join(dir, CONF_FILE);
+  await writeWhole(file, [
     `# Written by crmsync at every start.
 bind 127.0.0.1
 port ${port}
@@ -54,6 +56,8 @@ maxmemory-policy noeviction
 slowlog-log-slower-than -1
 `,
   ]);
+  // It holds the password, whatever mode an older file had.
+  await chmod(file, 0o600);
 }
 
 /** Reuses the last start's port, if it is free, and password, so that known URLs stay valid. */
