@@ -155,7 +155,7 @@ async function signInPart(
   ${
     why === undefined
       ? html`<p><a class="button main" href="${start}">Sign in with ${host}</a></p>`
-      : html`<p class="notice bad" role="alert">Nobody can sign in with ${host} now: ${why}.</p>`
+      : html`<p class="notice bad" role="alert">Sign-in with ${host} does not work now: ${why}.</p>`
   }`;
 }
 

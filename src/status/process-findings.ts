@@ -35,8 +35,8 @@ export function processFindings(readings: Readings): Finding[] {
 function signInFindings(processes: readonly RunningProcess[]): Finding[] {
   const problems = new Set(processes.flatMap(({ signInProblem }) => signInProblem ?? []));
   return [...problems].map((problem) => {
-    const says = `Nobody can sign in to the console at ${problem}. Sessions that are open go on, and tokens work.`;
-    return warning("nobody-can-sign-in", says);
+    const says = `Sign-in to the console does not work at ${problem}. Open sessions continue, and tokens work.`;
+    return warning("sign-in-does-not-work", says);
   });
 }
 

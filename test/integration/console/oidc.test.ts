@@ -409,7 +409,7 @@ test("while the provider is away, the page says why, and a token still works", a
   const port = await ownPort();
   await using server = await serveConsole(oidcEnv(away, port));
   const { text } = await server.visitor().request("/console/login");
-  expect(text).toMatch(/Nobody can sign in with 127\.0\.0\.1:\d+ .*ECONNREFUSED/);
+  expect(text).toMatch(/Sign-in with 127\.0\.0\.1:\d+ .*ECONNREFUSED/);
   const answer = await server.visitor().request("/console/sign-in");
   expect(answer.status).toBe(403);
   expect(answer.text).toContain("ECONNREFUSED");
@@ -431,13 +431,13 @@ test("while the provider is away, the status says why, and the log once", async 
     const headers = { authorization: `Bearer ${VIEWER}` };
     const response = await fetch(`${daemon.url}/status`, { headers });
     const { findings: found } = (await response.json()) as { findings: Finding[] };
-    return found.filter(({ runbook }) => runbook.endsWith("#nobody-can-sign-in"));
+    return found.filter(({ runbook }) => runbook.endsWith("#sign-in-does-not-work"));
   };
   await vi.waitFor(
     async () => {
       const [found] = await findings();
       expect(found?.severity).toBe("warning");
-      expect(found?.says).toMatch(/^Nobody can sign in to the console at 127.*ECONNREFUSED/);
+      expect(found?.says).toMatch(/^Sign-in to the console does not work at 127.*ECONNREFUSED/);
     },
     { timeout: 15_000, interval: 200 },
   );
