@@ -42,7 +42,9 @@ export async function readTask(dir: string): Promise<Task | undefined> {
 
 export async function writeTask(dir: string, task: Task): Promise<void> {
   const part = join(dir, `${FILE}.part`);
-  await writeFile(part, `${JSON.stringify(task)}\n`, { mode: 0o600 });
+  // The sender may have made a link of this name: it would lead to any file of the daemon.
+  await rm(part, { force: true });
+  await writeFile(part, `${JSON.stringify(task)}\n`, { mode: 0o600, flag: "wx" });
   await rename(part, join(dir, FILE));
 }
 

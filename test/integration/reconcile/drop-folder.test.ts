@@ -212,3 +212,19 @@ test.for(["taken", "done", "failed"])(
     expect(await readdir(other.path)).toEqual(["appendonly.aof"]);
   },
 );
+
+test("what is known of the file that was taken is written to no file that a link names", async () => {
+  await using drop = await newFolder();
+  await using other = await tempDir();
+  const theirs = join(other.path, "appendonly.aof");
+  await writeFile(theirs, "not the sender's");
+  await drop.write("crm.csv");
+  await drop.write("crm.csv.done");
+  await drop.folder.look(0);
+  await symlink(theirs, join(drop.path, "taken", ".task.json.part"));
+  await drop.folder.take("crm.csv");
+  expect(await readFile(theirs, "utf8")).toBe("not the sender's");
+  expect(JSON.parse(await readFile(join(drop.path, "taken", ".task.json"), "utf8"))).toMatchObject({
+    name: "crm.csv",
+  });
+});
