@@ -3,7 +3,7 @@ import jsonata from "jsonata";
 import { ExpressionError, syntaxError } from "./expression-errors.ts";
 import type { CrmRecord, EventContext } from "./mapping.ts";
 import { faultsOf } from "./expression-faults.ts";
-import { pathsIn, survey, type FieldPath, type Node } from "./expression-tree.ts";
+import { isDeeperThan, pathsIn, survey, type FieldPath, type Node } from "./expression-tree.ts";
 
 /** JSONata's own limits (ms, depth, items). The thread's deadline stops everything else. */
 const LIMITS = { timeout: 500, stack: 200, sequence: 100_000 };
@@ -91,7 +91,20 @@ async function whileAwake(evaluate: () => Promise<unknown>): Promise<unknown> {
  */
 export const parseExpression = (text: string): Node => compile(text).ast() as unknown as Node;
 
+/** Nested more deeply, an expression would overflow the stack. JSONata evaluates about a hundred levels. */
+const DEEPEST = 1000;
+
 function compile(text: string): jsonata.Expression {
+  const compiled = parsed(text);
+  if (isDeeperThan(compiled.ast() as unknown as Node, DEEPEST)) {
+    throw new ExpressionError(
+      `it nests more than ${DEEPEST} levels deep; put texts into one list, as in $join([a, b, c])`,
+    );
+  }
+  return compiled;
+}
+
+function parsed(text: string): jsonata.Expression {
   try {
     return jsonata(text, LIMITS);
   } catch (error) {

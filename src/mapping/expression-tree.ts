@@ -59,6 +59,18 @@ export function survey(ast: Node): Survey {
   };
 }
 
+/** Whether nodes stand in one another more often than this. Takes no stack. */
+export function isDeeperThan(tree: Node, levels: number): boolean {
+  let level: unknown[] = [tree];
+  for (let depth = 0; depth <= levels && level.length > 0; depth += 1) {
+    level = level
+      .flatMap((node) => Object.values(node as object) as unknown[])
+      .flat()
+      .filter((part) => typeof part === "object" && part !== null);
+  }
+  return level.length > 0;
+}
+
 /** The nodes of a tree, each before its parts. */
 export function nodesIn(tree: unknown): Node[] {
   if (typeof tree !== "object" || tree === null) return [];

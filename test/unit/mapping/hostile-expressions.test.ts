@@ -4,6 +4,7 @@
  */
 import { expect, test } from "vitest";
 import { compileExpression } from "../../../src/mapping/compile-expression.ts";
+import { ExpressionError } from "../../../src/mapping/expression-errors.ts";
 
 const event = { recordId: "7", object: "contact", subject: "contact/7", type: "t", source: "/x" };
 const record = {
@@ -17,6 +18,20 @@ const record = {
 
 const evaluate = async (text: string): Promise<unknown> =>
   compileExpression(text).evaluate(record, event);
+
+test.for([1100, 2000, 6000])(
+  "%i texts joined by & are rejected, and the mapping says why",
+  (count) => {
+    const text = Array.from({ length: count }, () => "text").join(" & ");
+    expect(() => compileExpression(text)).toThrow(ExpressionError);
+  },
+);
+
+test("a thousand branches of a condition are not too deep", async () => {
+  const branches = Array.from({ length: 990 }, (_, n) => `text = "${n}" ? ${n}`);
+  const text = `text = "Ada" ? "first" : ${branches.join(" : ")} : "none"`;
+  expect(await evaluate(text)).toBe("first");
+});
 
 test.for([
   "$eval('process')",
