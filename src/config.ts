@@ -537,6 +537,19 @@ export const proxyOf = ({ HTTP_PROXY, HTTPS_PROXY, NO_PROXY }: Config) => ({
   noProxy: NO_PROXY,
 });
 
+/** The quota's limits, as the configuration gives them. */
+export function quotaLimits(config: Config) {
+  return {
+    prefix: config.QUEUE_PREFIX,
+    perHour: config.QUOTA_PER_HOUR,
+    hourMs: config.QUOTA_HOUR_MS,
+    burst: config.QUOTA_BURST,
+    burstMs: config.QUOTA_BURST_MS,
+    pacing: config.QUOTA_PACING,
+    liveReserve: config.QUOTA_LIVE_RESERVE,
+  };
+}
+
 /** A variable by its name, plain or secret; for connectors, which name their own variables. */
 export function settingOf(config: Config, name: string): (() => string) | undefined {
   const secret = (config.secrets as Readonly<Record<string, Secret | undefined>>)[name];

@@ -1,6 +1,6 @@
 /** The one assembly of quota and client: everything that sends requests to the service uses it. */
 import type { Redis } from "ioredis";
-import { proxyOf, type Config } from "../config.ts";
+import { proxyOf, quotaLimits, type Config } from "../config.ts";
 import { createQuota, type Quota, type QuotaOptions } from "../quota/quota.ts";
 import { createServiceClient, type ServiceClient, type ServiceClientOptions } from "./client.ts";
 
@@ -66,18 +66,5 @@ export function openService(
       await client.close();
       await quota.disconnect();
     },
-  };
-}
-
-/** The quota's limits, as the configuration gives them. */
-export function quotaLimits(config: Config) {
-  return {
-    prefix: config.QUEUE_PREFIX,
-    perHour: config.QUOTA_PER_HOUR,
-    hourMs: config.QUOTA_HOUR_MS,
-    burst: config.QUOTA_BURST,
-    burstMs: config.QUOTA_BURST_MS,
-    pacing: config.QUOTA_PACING,
-    liveReserve: config.QUOTA_LIVE_RESERVE,
   };
 }

@@ -1,10 +1,9 @@
 /** Everything of one tenant in Redis, for the daemon and for the commands. */
 import type { Redis } from "ioredis";
-import type { Config } from "../config.ts";
+import { quotaLimits, type Config } from "../config.ts";
 import { Inbox } from "../event/inbox.ts";
 import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
 import { quotaReading } from "../quota/quota.ts";
-import { quotaLimits } from "../service/open-service.ts";
 import { Approvals } from "../state/approvals.ts";
 import { AuditActs } from "../state/audit-acts.ts";
 import { DeadLetterExpiry } from "../state/dead-letter-expiry.ts";
