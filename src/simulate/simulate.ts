@@ -1,11 +1,12 @@
 /**
  * Simulates the quota in virtual time: changes arrive, coalesce while they wait, and are served by
- * permits. The pacing and the ranks are the daemon's own code (src/quota/pacing.ts, src/sync/rank.ts) on the
- * view that the quota would give it; the two windows, and the turns of src/quota/lua/claim-turn.lua, are
+ * permits. The pacing, the turns and the ranks are the daemon's own code (src/quota/pacing.ts,
+ * src/quota/pace-state.ts, src/sync/rank.ts) on the view that the quota would give it; the two windows are
  * modelled exactly.
  */
 import type { Lane } from "../event/lane.ts";
-import { HOUR_PARTS, paceOf, turnAt, type Pace, type PacingView } from "../quota/pacing.ts";
+import { claimTurn, paceRules, parsePaceState, type PaceState } from "../quota/pace-state.ts";
+import { HOUR_PARTS, paceOf, type Pace, type PacingView } from "../quota/pacing.ts";
 import type { Pace as RecordPace } from "../sync/ledger-row.ts";
 import {
   gapOf,
@@ -48,13 +49,16 @@ export interface Strategy {
   readonly ranks: (settings: Settings) => RankOf;
 }
 
-export type Run = ReturnType<Simulation["run"]>;
+export type Run = ReturnType<typeof simulate>;
 
 /** Time to take one permit; they are taken one after the other. */
 const PERMIT_MS = 3;
 
 /** A waiter asks again at least this often. */
 const ASK_AGAIN_MS = 500;
+
+/** What is shorter may be lost where it is added to a date, ms. */
+const WAIT_LEAST_MS = 0.01;
 
 /** What crmsync does: docs/adr/0026. */
 export const CRMSYNC: Strategy = { pace: paceOf, ranks: demandRanks };
@@ -74,133 +78,94 @@ function demandRanks({ hourMs }: Settings): RankOf {
 }
 
 /** @param changes in the order of their times. */
-export function simulate(
+export const simulate = (
   changes: readonly Change[],
   settings: Settings,
   strategy: Strategy = CRMSYNC,
-): Run {
-  const simulation = new Simulation(changes, settings, strategy);
-  while (!simulation.isOver) simulation.step();
-  return simulation.run();
-}
+) => new Simulation(changes, settings, strategy).run();
 
-/** One window of the quota: a slot is held from the permit until the reply and the window have passed. */
-class Window {
-  readonly #limit: number;
-  readonly #heldMs: number;
-  readonly #requests: readonly number[];
-  /** The first request that still counts. */
-  #first = 0;
-
-  constructor(limit: number, heldMs: number, requests: readonly number[]) {
-    this.#limit = limit;
-    this.#heldMs = heldMs;
-    this.#requests = requests;
-  }
-
-  get free(): number {
-    return this.#limit - (this.#requests.length - this.#first);
-  }
-
-  get nextReturnAt(): number {
-    return (this.#requests[this.#first] ?? Number.POSITIVE_INFINITY) + this.#heldMs;
-  }
-
-  /** When a slot is free: the past, while there is one. */
-  get freeAt(): number {
-    return this.free > 0 ? Number.NEGATIVE_INFINITY : this.nextReturnAt;
-  }
-
-  advanceTo(now: number): void {
-    while (this.nextReturnAt <= now) this.#first += 1;
-  }
-
-  /** How many slots return in each of so many parts of this length from now on; the last one has no end. */
-  returns(now: number, parts: number, partMs: number): number[] {
-    const counts = Array.from({ length: parts }, () => 0);
-    for (let index = this.#first; index < this.#requests.length; index += 1) {
-      const inMs = (this.#requests[index] ?? 0) + this.#heldMs - now;
-      const part = Math.min(parts - 1, Math.floor(inMs / partMs));
-      counts[part] = (counts[part] ?? 0) + 1;
-    }
-    return counts;
-  }
-}
+/** No turn was taken yet, however early the first change is. */
+const NO_TURNS: PaceState = {
+  ...parsePaceState(""),
+  stop: Number.NEGATIVE_INFINITY,
+  turn: Number.NEGATIVE_INFINITY,
+  tat: Number.NEGATIVE_INFINITY,
+};
 
 class Simulation {
   readonly #changes: readonly Change[];
   readonly #settings: Settings;
   readonly #pace: Strategy["pace"];
+  readonly #rules: ReturnType<typeof paceRules>;
   readonly #records: WaitingRecords;
+  /** When each request was sent. */
   readonly #requests: number[] = [];
-  readonly #hour: Window;
-  readonly #burst: Window;
+  /** How many of them do not count in the hour any more. */
+  #returned = 0;
   /** Live changes that waited, by slice of the hour. */
   readonly #demand = new Map<number, number>();
   /** Requests under way, in the order of their replies. */
   readonly #underWay: { readonly sent: Waiting; readonly until: number }[] = [];
   #nextChange = 0;
   #now = Number.NEGATIVE_INFINITY;
-  /** As in the pace hash (lua/pace.lua): the last even turn, and when the steady bucket is full. */
-  #turn = Number.NEGATIVE_INFINITY;
-  #tat = Number.NEGATIVE_INFINITY;
+  #turns = NO_TURNS;
   #exhaustedMs = 0;
 
   constructor(changes: readonly Change[], settings: Settings, { pace, ranks }: Strategy) {
-    const { burst, burstMs, hourMs, latencyMs, perHour, readsFirst = false } = settings;
+    const { readsFirst = false, steady } = settings;
     this.#changes = changes;
     this.#settings = settings;
     this.#pace = pace;
+    this.#rules = paceRules({ ...settings, pacing: steady ? "steady" : "burst" });
     this.#records = new WaitingRecords(changes.length, ranks(settings), readsFirst);
-    this.#hour = new Window(perHour, hourMs + latencyMs, this.#requests);
-    this.#burst = new Window(burst, burstMs + latencyMs, this.#requests);
-  }
-
-  get isOver(): boolean {
-    return (
-      this.#lane === undefined && this.#nextChangeAt === Infinity && this.#underWay.length === 0
-    );
   }
 
   run() {
+    while (this.#lane !== undefined || this.#nextEventAt < Number.POSITIVE_INFINITY) this.#step();
     const { settledAt, counts } = this.#records;
-    /** When each request was sent, and for how long changes waited while no slot of the hour was free, ms. */
-    const sent = { requests: this.#requests, exhaustedMs: this.#exhaustedMs };
-    return { settledAt, counts, ...sent };
+    /** `exhaustedMs`: for how long changes waited while no request of the hour was left. */
+    return { settledAt, counts, requests: this.#requests, exhaustedMs: this.#exhaustedMs };
   }
 
   /** Sends one request, or goes to the time of the next event that could allow one. */
-  step(): void {
+  #step(): void {
+    const { burst, burstMs, concurrency, hourMs, latencyMs, perHour } = this.#settings;
+    const now = this.#now;
     const lane = this.#lane;
-    if (lane === undefined) return this.#advanceTo(Math.min(this.#nextChangeAt, this.#nextReplyAt));
-    if (this.#underWay.length >= this.#settings.concurrency) {
-      return this.#advanceTo(this.#nextReplyAt);
-    }
-    const slotAt = Math.max(this.#hour.freeAt, this.#burst.freeAt);
-    if (slotAt > this.#now) {
-      const until = Math.min(slotAt, this.#nextChangeAt);
-      return this.#waitTo(until, Math.min(until, this.#hour.freeAt));
-    }
+    if (lane === undefined) return this.#advanceTo(this.#nextEventAt);
+    if (this.#underWay.length >= concurrency) return this.#advanceTo(this.#nextReplyAt);
+    const hourFreeAt = this.#freeAt(perHour, hourMs);
+    const slotAt = Math.max(hourFreeAt, this.#freeAt(burst, burstMs));
+    if (slotAt > now) return this.#waitTo(slotAt, hourFreeAt);
     const pace = this.#pace(this.#view(), lane);
-    const turn = pace === undefined ? this.#hour.nextReturnAt : this.#turnAt(pace);
-    if (turn > this.#now) {
-      const askAgainAt = pace === undefined ? turn : this.#now + ASK_AGAIN_MS;
-      const until = Math.min(turn, askAgainAt, this.#nextChangeAt);
-      // Without a pace, what is left of the hour is for live changes.
-      return this.#waitTo(until, pace === undefined ? until : this.#now);
+    // What is left of the hour is for live changes.
+    if (pace === undefined) return this.#waitTo(this.#nextReturnAt, this.#nextReturnAt);
+    const claim = { permitId: "", pace, lowestRank: this.#records.lowestRank };
+    const turns = claimTurn(this.#turns, now, claim, this.#rules);
+    if (typeof turns === "number") {
+      const wait = Math.max(WAIT_LEAST_MS, Math.min(turns, ASK_AGAIN_MS));
+      return this.#waitTo(now + wait, now);
     }
-    return this.#send(lane, pace?.intervalMs ?? 0);
+    this.#turns = turns;
+    this.#underWay.push({ sent: this.#records.take(lane), until: now + latencyMs });
+    this.#requests.push(now);
+    this.#advanceTo(now + PERMIT_MS);
   }
 
-  /** @param exhaustedUntil so long the quota of the hour is the reason. */
-  #waitTo(until: number, exhaustedUntil: number): void {
-    this.#exhaustedMs += Math.max(0, exhaustedUntil - this.#now);
+  /** Waits until then, or until a change comes. @param exhaustedUntil so long the quota of the hour is the reason. */
+  #waitTo(at: number, exhaustedUntil: number): void {
+    const until = Math.min(at, this.#nextChangeAt);
+    this.#exhaustedMs += Math.max(0, Math.min(until, exhaustedUntil) - this.#now);
     this.#advanceTo(until);
   }
 
   get #lane(): Lane | undefined {
     if (this.#records.count("live") > 0) return "live";
     return this.#records.count("bulk") > 0 ? "bulk" : undefined;
+  }
+
+  get #nextEventAt(): number {
+    return Math.min(this.#nextChangeAt, this.#nextReplyAt);
   }
 
   get #nextChangeAt(): number {
@@ -211,37 +176,26 @@ class Simulation {
     return this.#underWay[0]?.until ?? Number.POSITIVE_INFINITY;
   }
 
-  /** When claim-turn.lua gives the next turn, as far as is known now. */
-  #turnAt(pace: NonNullable<Pace>): number {
-    const isEven = pace.intervalMs > 0;
-    const evenAt = isEven ? turnAt(pace, this.#turn, this.#records.lowestRank) : -Infinity;
-    if (!this.#settings.steady) return evenAt;
-    const { burst, hourMs, perHour } = this.#settings;
-    const depth = Math.max(1, Math.floor(burst / 2));
-    return Math.max(evenAt, this.#tat - ((depth - 1) * hourMs) / perHour);
+  /** When the next slot of the hour returns. */
+  get #nextReturnAt(): number {
+    const { hourMs, latencyMs } = this.#settings;
+    return (this.#requests[this.#returned] ?? Number.POSITIVE_INFINITY) + hourMs + latencyMs;
   }
 
-  #send(lane: Lane, interval: number): void {
-    const now = this.#now;
-    const { hourMs, perHour, latencyMs } = this.#settings;
-    this.#turn = Math.max(this.#turn + interval, now - interval);
-    this.#tat = Math.max(this.#tat, now) + hourMs / perHour;
-    this.#underWay.push({ sent: this.#records.take(lane), until: now + latencyMs });
-    this.#requests.push(now);
-    this.#advanceTo(now + PERMIT_MS);
+  /** When a window has a free slot: each is held from the permit until the reply and the window have passed. */
+  #freeAt(limit: number, windowMs: number): number {
+    const last = this.#requests.at(-limit) ?? Number.NEGATIVE_INFINITY;
+    return last + windowMs + this.#settings.latencyMs;
   }
 
   /** Lets everything happen that happens until then, in its order. */
   #advanceTo(now: number): void {
-    for (;;) {
-      const at = Math.min(this.#nextChangeAt, this.#nextReplyAt);
-      if (at > now) break;
-      if (this.#nextReplyAt === at) this.#answered();
+    while (this.#nextEventAt <= now) {
+      if (this.#nextReplyAt <= this.#nextChangeAt) this.#answered();
       else this.#arrive();
     }
     this.#now = now;
-    this.#hour.advanceTo(now);
-    this.#burst.advanceTo(now);
+    while (this.#nextReturnAt <= now) this.#returned += 1;
   }
 
   #answered(): void {
@@ -264,12 +218,19 @@ class Simulation {
 
   #view(): PacingView {
     const now = this.#now;
-    const { perHour, hourMs, liveReserve } = this.#settings;
+    const { perHour, hourMs, latencyMs, liveReserve } = this.#settings;
     const slice = sliceOf(now, hourMs);
+    const held = this.#requests.slice(this.#returned);
+    const returns = Array.from({ length: HOUR_PARTS }, () => 0);
+    for (const at of held) {
+      const inMs = at + hourMs + latencyMs - now;
+      const part = Math.min(HOUR_PARTS - 1, Math.floor(inMs / (hourMs / HOUR_PARTS)));
+      returns[part] = (returns[part] ?? 0) + 1;
+    }
     return {
       limit: perHour,
-      remaining: this.#hour.free,
-      returns: this.#hour.returns(now, HOUR_PARTS, hourMs / HOUR_PARTS),
+      remaining: perHour - held.length,
+      returns,
       demand: Array.from({ length: SLICES_KEPT }, (_, n) => this.#changedIn(slice - 1 - n)),
       current: { changed: this.#changedIn(slice), passed: now / sliceMs(hourMs) - slice },
       waiting: this.#records.count("live"),
@@ -280,17 +241,12 @@ class Simulation {
 }
 
 /** The ages of changes, from each change to its proof on the service, ms. */
-export interface Ages {
-  readonly p50: number;
-  readonly mean: number;
-  readonly p99: number;
-  readonly max: number;
-}
+export type Ages = ReturnType<typeof agesOf>;
 
-/** @param ages ms; they are sorted in place. */
-export function agesOf(ages: Float64Array): Ages {
-  ages.sort();
-  const quantile = (part: number): number => ages[Math.floor(part * ages.length)] ?? 0;
-  const mean = ages.reduce((sum, age) => sum + age, 0) / Math.max(1, ages.length);
-  return { p50: quantile(0.5), mean, p99: quantile(0.99), max: ages.at(-1) ?? 0 };
+/** @param ages ms */
+export function agesOf(ages: Float64Array) {
+  const sorted = ages.toSorted();
+  const quantile = (part: number): number => sorted[Math.floor(part * sorted.length)] ?? 0;
+  const mean = sorted.reduce((sum, age) => sum + age, 0) / Math.max(1, sorted.length);
+  return { p50: quantile(0.5), mean, p99: quantile(0.99), max: sorted.at(-1) ?? 0 };
 }

@@ -250,6 +250,7 @@ const RULES: Rules = {
       ...SYNC_TYPES,
       "src/event",
       "src/ops/counted.ts",
+      "src/quota/pace-state.ts",
       "src/quota/pacing.ts",
       "src/sync/fingerprint.ts",
       "src/sync/rank.ts",
