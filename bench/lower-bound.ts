@@ -238,7 +238,7 @@ function firstFrom(times: Float64Array, at: number, from: number): number {
 
 /** A record that returns to an earlier state may need no request: all of its changes may end then. */
 function freeTimes(changes: readonly Change[]): number[] {
-  const seen = new Set<number>();
+  const seen = new Set<Change["state"]>();
   const free = changes.map(({ at, state }) => {
     if (state === undefined) return Number.POSITIVE_INFINITY;
     if (seen.has(state)) return at;

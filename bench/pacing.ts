@@ -13,7 +13,7 @@ import {
   type Settings,
   type Strategy,
 } from "../src/simulate/simulate.ts";
-import type { Change, Waiting } from "../src/simulate/waiting-records.ts";
+import type { Change, Changes, RankOf } from "../src/simulate/waiting-records.ts";
 import { COMPARED, LOADS } from "./changes.ts";
 import { lowerBound } from "./lower-bound.ts";
 import { replay, type Figures } from "./replay.ts";
@@ -46,12 +46,12 @@ export const STRATEGIES: readonly NamedStrategy[] = [
   {
     name: "auto, newest change first",
     pace: noneEarly,
-    ranks: ranked(({ newest }) => -newest),
+    ranks: ranked((changes) => -(changes.at(-1)?.at ?? 0)),
   },
   {
     name: "auto, most changes first",
     pace: noneEarly,
-    ranks: ranked(({ changes }) => -changes.length),
+    ranks: ranked((changes) => -changes.length),
   },
   { name: "crmsync: age, usual gap, changes", ...CRMSYNC },
 ];
@@ -62,11 +62,11 @@ function noneEarly(...asked: Parameters<Strategy["pace"]>): Pace {
   return pace && { ...pace, early: 0 };
 }
 
-function byFirst({ first }: Waiting): number {
-  return first;
+function byFirst([first]: Readonly<Changes>): number {
+  return first.at;
 }
 
-function ranked(rank: (waiting: Waiting) => number): Strategy["ranks"] {
+function ranked(rank: RankOf): Strategy["ranks"] {
   return () => rank;
 }
 

@@ -34,16 +34,27 @@ export class Line<Entry> {
     this.#places.delete(entry);
   }
 
-  first(): Entry | undefined {
-    for (;;) {
-      const place = this.#heap[0];
-      if (place === undefined || this.#places.get(place.entry) === place) return place?.entry;
-      this.#removeFirst();
-    }
+  takeFirst(): Entry {
+    const place = this.#first();
+    if (place === undefined) throw new Error("nothing waits in this line");
+    this.remove(place.entry);
+    return place.entry;
   }
 
-  rankOf(entry: Entry | undefined): number | undefined {
-    return entry === undefined ? undefined : this.#places.get(entry)?.rank;
+  rankOf(entry: Entry): number | undefined {
+    return this.#places.get(entry)?.rank;
+  }
+
+  get lowestRank(): number | undefined {
+    return this.#first()?.rank;
+  }
+
+  #first(): Place<Entry> | undefined {
+    for (;;) {
+      const place = this.#heap[0];
+      if (place === undefined || this.#places.get(place.entry) === place) return place;
+      this.#removeFirst();
+    }
   }
 
   #removeFirst(): void {

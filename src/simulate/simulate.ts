@@ -23,8 +23,8 @@ import {
   laneOf,
   WaitingRecords,
   type Change,
+  type KnownRecord,
   type RankOf,
-  type Waiting,
 } from "./waiting-records.ts";
 
 /** The two windows of the quota, and the service. */
@@ -67,13 +67,15 @@ export const CRMSYNC: Strategy = { pace: paceOf, ranks: demandRanks };
 function demandRanks({ hourMs }: Settings): RankOf {
   const paces = new Map<number, RecordPace>();
   let first = NO_FIRST_CHANGES;
-  return (waiting, rank, lowest) => {
-    const learnt = learn(paces.get(waiting.record), first, waiting.newest, hourMs);
-    paces.set(waiting.record, learnt.pace);
+  return (changes, rank, lowest) => {
+    const [{ at, record }] = changes;
+    const newest = changes.at(-1)?.at ?? at;
+    const learnt = learn(paces.get(record), first, newest, hourMs);
+    paces.set(record, learnt.pace);
     first = learnt.first;
-    const lead = leadOf(waiting.newest, lowest);
+    const lead = leadOf(newest, lowest);
     if (rank !== undefined) return rankAgain(rank, lead, hourMs);
-    return rankOf(waiting.first, gapOf(learnt.pace, first, hourMs), lead);
+    return rankOf(at, gapOf(learnt.pace, first, hourMs), lead);
   };
 }
 
@@ -105,7 +107,7 @@ class Simulation {
   /** Live changes that waited, by slice of the hour. */
   readonly #demand = new Map<number, number>();
   /** Requests under way, in the order of their replies. */
-  readonly #underWay: { readonly sent: Waiting; readonly until: number }[] = [];
+  readonly #underWay: { readonly sent: KnownRecord; readonly until: number }[] = [];
   #nextChange = 0;
   #now = Number.NEGATIVE_INFINITY;
   #turns = NO_TURNS;
@@ -205,7 +207,7 @@ class Simulation {
 
   #arrive(): void {
     const change = this.#changes[this.#nextChange] as Change;
-    const waits = this.#records.arrive(this.#nextChange, change);
+    const waits = this.#records.arrive({ ...change, index: this.#nextChange });
     this.#nextChange += 1;
     if (!waits || laneOf(change) !== "live") return;
     const slice = sliceOf(change.at, this.#settings.hourMs);

@@ -13,8 +13,8 @@ export interface Change {
   readonly record: number;
   /** Undefined: `live`. */
   readonly lane?: Lane;
-  /** The whole state that the record has after it; equal numbers are equal states. Without it, a new state. */
-  readonly state?: number;
+  /** The whole state that the record has after it; equal ones are equal states. Without it, a new state. */
+  readonly state?: number | string;
   /** The change brings no fields, so the relation must be read before it is written. */
   readonly bare?: boolean;
   /** The record is new, so that its relation must be created. */
@@ -23,33 +23,23 @@ export interface Change {
 
 export const laneOf = ({ lane }: Change): Lane => lane ?? "live";
 
-/** What the simulation knows of one record. */
-interface RecordState {
-  waiting: Waiting | undefined;
-  /** Its request is under way: a newer state waits for the reply. */
-  busy: boolean;
-  proven: number | undefined;
-  /** Something was sent, so the relation exists. */
-  exists: boolean;
+/** Changes of one record that need one request, in the order in which they came. */
+export type Changes<Each extends Change = Change> = [Each, ...Each[]];
+
+/** A change with its index among all of them. */
+interface Arrived extends Change {
+  readonly index: number;
 }
 
-/** A record that waits, with its changes that have coalesced so far. */
-export interface Waiting {
-  readonly record: number;
-  readonly known: RecordState;
-  /** Indexes of its changes, in the order in which they came. */
-  readonly changes: number[];
-  /** Times of its first and its newest change, ms. */
-  readonly first: number;
-  newest: number;
-  lane: Lane;
-  /** No change so far has brought fields. */
-  bare: boolean;
-  /** It began with the creation of the record. */
-  readonly creates: boolean;
-  /** Its relation was read, to be written next. */
-  isRead: boolean;
-  state: number | undefined;
+/** What the simulation knows of one record. */
+export interface KnownRecord {
+  waiting?: Changes<Arrived> | undefined;
+  /** Their request is under way: newer ones wait for its reply. */
+  sent?: Changes<Arrived> | undefined;
+  /** The relation was read, to be written next. */
+  isRead?: boolean;
+  /** The newest change that was sent. */
+  proven?: Change | undefined;
 }
 
 /**
@@ -57,7 +47,7 @@ export interface Waiting {
  * @param rank the one that it has @param lowest of those that wait
  */
 export type RankOf = (
-  waiting: Waiting,
+  changes: Readonly<Changes>,
   rank: number | undefined,
   lowest: number | undefined,
 ) => number;
@@ -67,8 +57,11 @@ export class WaitingRecords {
   readonly settledAt: Float64Array;
   /** Changes that were sent, replaced by a newer one, or needed no request. */
   readonly counts = { sent: 0, coalesced: 0, unchanged: 0 };
-  readonly #lines: Readonly<Record<Lane, Line<Waiting>>> = { live: new Line(), bulk: new Line() };
-  readonly #records = new Map<number, RecordState>();
+  readonly #lines: Readonly<Record<Lane, Line<KnownRecord>>> = {
+    live: new Line(),
+    bulk: new Line(),
+  };
+  readonly #records = new Map<number, KnownRecord>();
   readonly #rankOf: RankOf;
   readonly #readsFirst: boolean;
 
@@ -84,100 +77,82 @@ export class WaitingRecords {
   }
 
   get lowestRank(): number | undefined {
-    return this.#lines.live.rankOf(this.#lines.live.first());
+    return this.#lines.live.lowestRank;
   }
 
   /** @returns whether it waits, so that it counts as demand. */
-  arrive(index: number, change: Change): boolean {
-    const known = this.#stateOf(change.record);
-    const waiting = (known.waiting ??= beginning(change, known));
-    waiting.changes.push(index);
-    waiting.state = change.state;
-    if (!known.busy && this.#endIfProven(waiting, change.at)) return false;
-    waiting.newest = change.at;
-    waiting.bare &&= change.bare ?? false;
-    if (laneOf(change) === "live" && waiting.lane === "bulk") {
-      this.#lines.bulk.remove(waiting);
-      waiting.lane = "live";
-    }
-    if (!known.busy) this.#wait(waiting);
+  arrive(change: Arrived): boolean {
+    const known = this.#records.get(change.record) ?? {};
+    this.#records.set(change.record, known);
+    if (known.waiting === undefined) known.waiting = [change];
+    else known.waiting.push(change);
+    if (known.sent !== undefined) return true;
+    if (this.#endIfProven(known, known.waiting, change.at)) return false;
+    this.#wait(known, known.waiting);
     return true;
   }
 
-  take(lane: Lane): Waiting {
-    const waiting = this.#lines[lane].first();
-    if (waiting === undefined) throw new Error(`no record of the lane ${lane} waits`);
-    this.#lines[lane].remove(waiting);
-    waiting.known.waiting = undefined;
-    waiting.known.busy = true;
-    return waiting;
+  take(lane: Lane): KnownRecord {
+    const known = this.#lines[lane].takeFirst();
+    known.sent = known.waiting;
+    known.waiting = undefined;
+    return known;
   }
 
   /** The reply to the request for a record that was taken has come. */
-  answered(sent: Waiting, now: number): void {
-    const { known } = sent;
-    known.busy = false;
-    if (sent.bare || (this.#readsFirst && !sent.isRead && (known.exists || !sent.creates))) {
-      // Read: what it was read for is written next, by a request of its own.
-      known.waiting = { ...merged(sent, known.waiting), bare: false, isRead: true };
+  answered(known: KnownRecord, now: number): void {
+    const { sent } = known;
+    if (sent === undefined) return;
+    known.sent = undefined;
+    if (this.#wasRead(known, sent)) {
+      // What it was read for is written next, by a request of its own.
+      known.waiting = [...sent, ...(known.waiting ?? [])];
+      known.isRead = true;
     } else {
-      this.#settle(sent, now, "sent");
-      known.proven = sent.state;
-      known.exists = true;
+      known.proven = sent.at(-1);
+      this.#settle(known, sent, now, "sent");
     }
     if (known.waiting === undefined) return;
-    this.#wait(known.waiting);
-    this.#endIfProven(known.waiting, now);
+    this.#wait(known, known.waiting);
+    this.#endIfProven(known, known.waiting, now);
   }
 
-  #stateOf(record: number): RecordState {
-    const known = this.#records.get(record);
-    if (known !== undefined) return known;
-    const state = { waiting: undefined, busy: false, proven: undefined, exists: false };
-    this.#records.set(record, state);
-    return state;
+  /** Whether the request has only read the relation. */
+  #wasRead({ isRead, proven }: KnownRecord, sent: Changes): boolean {
+    if (isRead === true) return false;
+    const updates = proven !== undefined || sent[0].creates !== true;
+    return (this.#readsFirst && updates) || sent.every(({ bare }) => bare);
   }
 
-  #wait(waiting: Waiting): void {
-    const line = this.#lines[waiting.lane];
-    const rank = line.rankOf(waiting);
-    if (waiting.lane === "live") line.put(waiting, this.#rankOf(waiting, rank, this.lowestRank));
-    else if (rank === undefined) line.put(waiting, 0);
+  #wait(known: KnownRecord, changes: Changes): void {
+    const { live, bulk } = this.#lines;
+    if (changes.some((change) => laneOf(change) === "live")) {
+      bulk.remove(known);
+      live.put(known, this.#rankOf(changes, live.rankOf(known), live.lowestRank));
+    } else {
+      bulk.put(known, 0);
+    }
   }
 
-  #endIfProven(waiting: Waiting, now: number): boolean {
-    const { known, lane, state } = waiting;
-    if (state === undefined || state !== known.proven) return false;
-    this.#lines[lane].remove(waiting);
-    this.#settle(waiting, now, "unchanged");
+  #endIfProven(known: KnownRecord, changes: Changes<Arrived>, now: number): boolean {
+    const state = changes.at(-1)?.state;
+    if (state === undefined || state !== known.proven?.state) return false;
+    this.#lines.live.remove(known);
+    this.#lines.bulk.remove(known);
     known.waiting = undefined;
+    this.#settle(known, changes, now, "unchanged");
     return true;
   }
 
-  #settle({ changes }: Waiting, now: number, newest: "sent" | "unchanged"): void {
-    for (const index of changes) this.settledAt[index] = now;
+  #settle(
+    known: KnownRecord,
+    changes: Changes<Arrived>,
+    now: number,
+    newest: "sent" | "unchanged",
+  ): void {
+    known.isRead = false;
+    for (const { index } of changes) this.settledAt[index] = now;
     this.counts[newest] += 1;
     this.counts.coalesced += changes.length - 1;
   }
 }
-
-const beginning = (change: Change, known: RecordState): Waiting => ({
-  record: change.record,
-  known,
-  changes: [],
-  first: change.at,
-  newest: change.at,
-  lane: laneOf(change),
-  bare: change.bare ?? false,
-  creates: change.creates ?? false,
-  isRead: false,
-  state: undefined,
-});
-
-/** A state that was taken, and the newer one that has come meanwhile. */
-const merged = (older: Waiting, newer: Waiting = older): Waiting => ({
-  ...newer,
-  changes: newer === older ? older.changes : [...older.changes, ...newer.changes],
-  first: older.first,
-  lane: older.lane === "live" ? "live" : newer.lane,
-});
