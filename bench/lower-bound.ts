@@ -8,7 +8,7 @@
  * requests take. A property test compares it with simulations of random loads.
  */
 import type { Change } from "../src/simulate/waiting-records.ts";
-import type { Ages } from "../src/simulate/simulate.ts";
+import type { Ages } from "../src/simulate/report.ts";
 
 export interface QuotaWindows {
   readonly perHour: number;

@@ -6,13 +6,8 @@ import {
   HOUR_MS,
   REQUESTS_PER_HOUR,
 } from "../src/service-spec/limits.ts";
-import {
-  agesOf,
-  CRMSYNC,
-  simulate,
-  type Settings,
-  type Strategy,
-} from "../src/simulate/simulate.ts";
+import { agesOf } from "../src/simulate/report.ts";
+import { CRMSYNC, simulate, type Settings, type Strategy } from "../src/simulate/simulate.ts";
 import type { Change, Changes, RankOf } from "../src/simulate/waiting-records.ts";
 import { COMPARED, LOADS } from "./changes.ts";
 import { lowerBound } from "./lower-bound.ts";

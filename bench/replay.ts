@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { HOUR_MS } from "../src/service-spec/limits.ts";
 import type { Change } from "../src/simulate/waiting-records.ts";
-import type { Ages } from "../src/simulate/simulate.ts";
+import { agesOf, type Ages } from "../src/simulate/report.ts";
 import { startFleet } from "./fleet.ts";
 import { RecordLine } from "./record-line.ts";
 import { startReceiver, strictest } from "./receiver.ts";
@@ -75,14 +75,9 @@ export async function replay(changes: readonly Change[], options: ReplayOptions)
   while ((await line.waiting()) > 0 || ages.length < changes.length) await delay(TICK_MS);
   await Promise.all(fleet.map((spender) => spender.stop()));
   redis.disconnect();
-  ages.sort((a, b) => a - b);
-  const quantile = (part: number) => ages[Math.floor(part * ages.length)] ?? 0;
   return {
     requests: receiver.arrivals.length,
-    p50: quantile(0.5),
-    mean: ages.reduce((sum, age) => sum + age, 0) / Math.max(1, ages.length),
-    p99: quantile(0.99),
-    max: ages.at(-1) ?? 0,
+    ...agesOf(Float64Array.from(ages)),
     settledAt: (settledAt - startedAt) * scale,
     worstHour: strictest(receiver.arrivals, hour).most,
     worstBurst: strictest(receiver.arrivals, burst).most,

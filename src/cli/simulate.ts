@@ -36,7 +36,7 @@ export function simulateCommand(): Command {
     .addOption(new Choice("--pacing <pacing>", "instead of QUOTA_PACING", PACINGS))
     .option("--latency <ms>", "time that a request takes", wholeNumber(0), LATENCY_MS)
     .option("--kept-fields", "the mapping leaves fields to others: updates take two requests")
-    .option("--json", "print the figures and the chart as JSON")
+    .option("--json", "print the figures as JSON")
     .addHelpText("after", HELP)
     .action(run);
 }

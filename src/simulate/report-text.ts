@@ -15,7 +15,7 @@ export function reportLines(report: Report): string[] {
     line("busiest hour", requests.mostInOneHour, `of ${settings.perHour} requests`),
     line("exhausted", `${report.exhaustedHours.toFixed(1)} h`, exhaustedNote(report)),
     "",
-    `${"age".padEnd(LABEL_WIDTH)}${["p50", "mean", "p99", "max"].map((name) => name.padStart(NUMBER_WIDTH)).join("")}`,
+    row("age", ["p50", "mean", "p99", "max"]),
     ageLine("all changes", freshness.all),
     ...LANES.flatMap((lane) => {
       const ages = freshness[lane];
@@ -23,8 +23,6 @@ export function reportLines(report: Report): string[] {
     }),
     "",
     ...shareLines(report),
-    "",
-    ...chartLines(report),
     "",
     ...assumptions(report),
   ];
@@ -38,35 +36,25 @@ const exhaustedNote = ({ exhaustedHours }: Report): string =>
     ? "the quota was never exhausted while changes waited"
     : "changes waited, and no request of the hour was left";
 
-function ageLine(name: string, ages: Freshness): string {
-  const { p50Seconds, meanSeconds, p99Seconds, maxSeconds } = ages;
-  const cells = [p50Seconds, meanSeconds, p99Seconds, maxSeconds].map(ageText);
-  return `${name.padEnd(LABEL_WIDTH)}${cells.map((cell) => cell.padStart(NUMBER_WIDTH)).join("")}`;
-}
+const ageLine = (name: string, ages: Freshness): string =>
+  row(name, [ages.p50Seconds, ages.meanSeconds, ages.p99Seconds, ages.maxSeconds].map(ageText));
 
 function shareLines({ events, changes }: Report): string[] {
-  const all = changes.sent + changes.coalesced + changes.unchanged;
-  const share = (count: number, of: number): string => percent(count / Math.max(1, of));
-  const rows: [string, number, number, string][] = [
-    ["sent", changes.sent, all, "the newest state of their record"],
-    ["coalesced", changes.coalesced, all, "replaced by a newer state before they were sent"],
-    ["unchanged", changes.unchanged, all, "the service has this state already: no request"],
-    ["duplicates", events.duplicates, events.valid, "the same event came before: ignored"],
-    ["out of order", events.outOfOrder, events.valid, "stand after a newer event of their record"],
-  ];
-  return rows.map(([name, count, of, note]) => line(name, count, `${share(count, of)}: ${note}`));
-}
-
-function chartLines({ chart, freshness }: Report): string[] {
-  const waiting = chart.map((column) => column.waiting);
-  const ages = chart.map((column) => column.maxAgeSeconds);
-  const from = minute(chart[0]?.from ?? "");
-  const to = minute(chart.at(-1)?.from ?? "");
-  const gap = " ".repeat(Math.max(1, chart.length - from.length - to.length));
+  const { coalesced, sent, unchanged } = changes;
+  const share = (name: string, count: number, of: number, note: string): string =>
+    line(name, count, `${((100 * count) / Math.max(1, of)).toFixed(1)} %: ${note}`);
+  const all = sent + coalesced + unchanged;
   return [
-    `${"".padEnd(LABEL_WIDTH)}${from}${gap}${to}`,
-    `${"waiting".padEnd(LABEL_WIDTH)}${sparkline(waiting)} ${counted(Math.max(...waiting), "change")}`,
-    `${"age".padEnd(LABEL_WIDTH)}${sparkline(ages)} ${ageText(freshness.all.maxSeconds)}`,
+    share("sent", sent, all, "the newest state of their record"),
+    share("coalesced", coalesced, all, "replaced by a newer state before they were sent"),
+    share("unchanged", unchanged, all, "the service has this state already: no request"),
+    share("duplicates", events.duplicates, events.valid, "the same event came before: ignored"),
+    share(
+      "out of order",
+      events.outOfOrder,
+      events.valid,
+      "stand after a newer event of their record",
+    ),
   ];
 }
 
@@ -79,18 +67,11 @@ function assumptions({ settings }: Report): string[] {
   ];
 }
 
-const BARS = " ▁▂▃▄▅▆▇█";
-
-/** One bar per value, up to the largest of them; anything above 0 is visible. */
-export function sparkline(values: readonly number[]): string {
-  const most = Math.max(...values);
-  return values.map((value) => BARS[Math.ceil((value / (most || 1)) * 8)]).join("");
-}
-
 const line = (name: string, value: number | string, note: string): string =>
-  `${name.padEnd(LABEL_WIDTH)}${String(value).padStart(NUMBER_WIDTH)}  ${note}`;
+  `${row(name, [value])}  ${note}`;
 
-const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+const row = (name: string, cells: readonly (number | string)[]): string =>
+  name.padEnd(LABEL_WIDTH) + cells.map((cell) => String(cell).padStart(NUMBER_WIDTH)).join("");
 
 const minute = (iso: string): string => `${iso.slice(0, 16)}Z`;
 

@@ -1,22 +1,19 @@
 /** What a simulation says, as a document; report-text.ts makes the text for people. */
-import { LANES, type Lane } from "../event/lane.ts";
+import type { Lane } from "../event/lane.ts";
 import type { Load } from "./event-load.ts";
-import { agesOf, type Run, type Settings } from "./simulate.ts";
-import { laneOf, type Change } from "./waiting-records.ts";
+import type { Run, Settings } from "./simulate.ts";
 
 export type Report = ReturnType<typeof reportOf>;
 export type Freshness = ReturnType<typeof freshnessOf>;
 
-/** Parts of the time in the chart. */
-const COLUMNS = 60;
-
 /** Times are ISO 8601 in UTC, ages in seconds: of a change from its event to its proof on the service. */
 export function reportOf(load: Load, invalid: number, run: Run, settings: Settings) {
   const { changes, events: valid, duplicates, outOfOrder, records } = load;
-  const lanes = LANES.map(
-    (lane) => [lane, freshnessOf(changes, run, (change) => laneOf(change) === lane)] as const,
-  );
-  const hasBoth = lanes.every(([, ofLane]) => ofLane.changes > 0);
+  const ages = run.settledAt.map((at, index) => at - (changes[index]?.at ?? at));
+  const ofLane = (lane: Lane) =>
+    freshnessOf(ages.filter((_, index) => changes[index]?.lane === lane));
+  const lanes = { live: ofLane("live"), bulk: ofLane("bulk") };
+  const hasBoth = lanes.live.changes > 0 && lanes.bulk.changes > 0;
   return {
     from: isoTime(changes[0]?.at ?? 0),
     to: isoTime(changes.at(-1)?.at ?? 0),
@@ -34,23 +31,24 @@ export function reportOf(load: Load, invalid: number, run: Run, settings: Settin
     },
     /** Hours in which changes waited and no request of the hour was left. */
     exhaustedHours: rounded(run.exhaustedMs / settings.hourMs),
-    freshness: {
-      all: freshnessOf(changes, run, () => true),
-      ...(hasBoth && (Object.fromEntries(lanes) as Record<Lane, Freshness>)),
-    },
+    /** By lane, if there are changes of both. */
+    freshness: { all: freshnessOf(ages), ...(hasBoth && lanes) },
     settings,
-    chart: chartOf(changes, run.settledAt, COLUMNS),
   };
 }
 
-function freshnessOf(
-  changes: readonly Change[],
-  { settledAt }: Run,
-  isOfLane: (change: Change) => boolean,
-) {
-  const ages = settledAt
-    .map((at, index) => at - (changes[index]?.at ?? 0))
-    .filter((_, index) => isOfLane(changes[index] as Change));
+/** The ages of changes, from each change to its proof on the service, ms. */
+export type Ages = ReturnType<typeof agesOf>;
+
+/** @param ages ms */
+export function agesOf(ages: Float64Array) {
+  const sorted = ages.toSorted();
+  const quantile = (part: number): number => sorted[Math.floor(part * sorted.length)] ?? 0;
+  const mean = sorted.reduce((sum, age) => sum + age, 0) / Math.max(1, sorted.length);
+  return { p50: quantile(0.5), mean, p99: quantile(0.99), max: sorted.at(-1) ?? 0 };
+}
+
+function freshnessOf(ages: Float64Array) {
   const { p50, mean, p99, max } = agesOf(ages);
   return {
     changes: ages.length,
@@ -70,29 +68,6 @@ function mostWithin(times: readonly number[], ms: number): number {
     most = Math.max(most, index - first + 1);
   }
   return most;
-}
-
-/** For each part of the time: the most changes that waited at once, and the greatest age that one of it reached. */
-export function chartOf(changes: readonly Change[], settledAt: Float64Array, columns: number) {
-  const ends = settledAt.toSorted();
-  const begin = changes[0]?.at ?? 0;
-  const ms = Math.max(1, ((ends.at(-1) ?? begin) - begin) / columns);
-  let next = 0;
-  let ended = 0;
-  return Array.from({ length: columns }, (_, column) => {
-    const from = begin + column * ms;
-    const until = column === columns - 1 ? Number.POSITIVE_INFINITY : from + ms;
-    let waiting = next - ended;
-    let age = 0;
-    for (let at = changes[next]?.at; at !== undefined && at < until; at = changes[next]?.at) {
-      age = Math.max(age, (settledAt[next] ?? at) - at);
-      next += 1;
-      while ((ends[ended] ?? Number.POSITIVE_INFINITY) <= at) ended += 1;
-      waiting = Math.max(waiting, next - ended);
-    }
-    while ((ends[ended] ?? Number.POSITIVE_INFINITY) < until) ended += 1;
-    return { from: isoTime(from), waiting, maxAgeSeconds: seconds(age) };
-  });
 }
 
 const isoTime = (ms: number): string => new Date(ms).toISOString();

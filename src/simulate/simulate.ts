@@ -241,14 +241,3 @@ class Simulation {
     };
   }
 }
-
-/** The ages of changes, from each change to its proof on the service, ms. */
-export type Ages = ReturnType<typeof agesOf>;
-
-/** @param ages ms */
-export function agesOf(ages: Float64Array) {
-  const sorted = ages.toSorted();
-  const quantile = (part: number): number => sorted[Math.floor(part * sorted.length)] ?? 0;
-  const mean = sorted.reduce((sum, age) => sum + age, 0) / Math.max(1, sorted.length);
-  return { p50: quantile(0.5), mean, p99: quantile(0.99), max: sorted.at(-1) ?? 0 };
-}

@@ -17,13 +17,13 @@ const lines = Array.from({ length: 40 }, (_, n) =>
   eventAt(new Date(START + n).toISOString(), String(n)),
 ).join("\n");
 
-test("simulate prints requests, ages, shares and a chart", async () => {
+test("simulate prints requests, ages and shares", async () => {
   const { code, out, err } = await simulate(["-"], await pastChanges());
   expect({ code, err }).toEqual({ code: 0, err: "" });
   expect(out).toContain("3 events of 2 records, 2026-01-12T08:00Z to 2026-01-12T08:05Z");
   expect(out).toMatch(/^requests +3 {2}at least 2/m);
   expect(out).toMatch(/^all changes +0\.1 s +0\.1 s +0\.1 s +0\.1 s$/m);
-  expect(out).toMatch(/^waiting +█ +█ 1 change$/m);
+  expect(out).toMatch(/^sent +3 {2}100\.0 %: the newest state of their record$/m);
 });
 
 test("simulate answers what would be with another quota", async () => {

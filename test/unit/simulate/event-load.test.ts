@@ -1,8 +1,6 @@
 import { expect, test } from "vitest";
 import { parseEvent } from "../../../src/event/crm-event.ts";
 import { EventLoad, type Load } from "../../../src/simulate/event-load.ts";
-import { sparkline } from "../../../src/simulate/report-text.ts";
-import { chartOf } from "../../../src/simulate/report.ts";
 
 /** Events of the subject contact/1, a minute apart, with these differences. */
 function loadOf(...events: readonly Record<string, unknown>[]): Load {
@@ -88,21 +86,4 @@ test("a merge is a change of each record that it names", () => {
   const { changes, records } = loadOf({ type: "crm.record.merged", data });
   expect(records).toBe(3);
   expect(changes.map(({ bare }) => bare)).toEqual([true, true, false]);
-});
-
-test("the chart shows the most changes that waited at once, and the age that they reached", () => {
-  const changes = [0, 10, 20, 90].map((at) => ({ at, record: 1 }));
-  const chart = chartOf(changes, Float64Array.of(60, 60, 60, 100), 5);
-  const column = (ms: number, waiting: number, maxAgeSeconds: number) => {
-    return { from: new Date(ms).toISOString(), waiting, maxAgeSeconds };
-  };
-  expect(chart).toEqual([
-    column(0, 2, 0.06),
-    column(20, 3, 0.04),
-    column(40, 3, 0),
-    column(60, 3, 0),
-    column(80, 1, 0.01),
-  ]);
-  expect(sparkline([0, 0.01, 4, 8])).toBe(" ▁▄█");
-  expect(sparkline([0, 0])).toBe("  ");
 });

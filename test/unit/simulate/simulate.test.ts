@@ -2,7 +2,8 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { lowerBound } from "../../../bench/lower-bound.ts";
-import { agesOf, simulate, type Settings } from "../../../src/simulate/simulate.ts";
+import { agesOf } from "../../../src/simulate/report.ts";
+import { simulate, type Settings } from "../../../src/simulate/simulate.ts";
 import type { Change } from "../../../src/simulate/waiting-records.ts";
 
 const HOUR_MS = 3_600_000;
