@@ -77,7 +77,7 @@ export class WaitingRecords {
   }
 
   get lowestRank(): number | undefined {
-    return this.#lines.live.lowestRank;
+    return this.#lines.live.first()?.rank;
   }
 
   /** @returns whether it waits, so that it counts as demand. */
@@ -93,7 +93,9 @@ export class WaitingRecords {
   }
 
   take(lane: Lane): KnownRecord {
-    const known = this.#lines[lane].takeFirst();
+    const known = this.#lines[lane].first()?.entry;
+    if (known === undefined) throw new Error(`no record of the lane ${lane} waits`);
+    this.#lines[lane].remove(known);
     known.sent = known.waiting;
     known.waiting = undefined;
     return known;
@@ -128,7 +130,7 @@ export class WaitingRecords {
     const { live, bulk } = this.#lines;
     if (changes.some((change) => laneOf(change) === "live")) {
       bulk.remove(known);
-      live.put(known, this.#rankOf(changes, live.rankOf(known), live.lowestRank));
+      live.put(known, this.#rankOf(changes, live.rankOf(known), this.lowestRank));
     } else {
       bulk.put(known, 0);
     }

@@ -349,10 +349,11 @@ const RULES: Rules = {
     yaml: ["src/http/openapi.ts", "src/mapping", "src/preview/mapping-cases.ts"],
     "fast-xml-parser": ["src/crm"],
     standardwebhooks: ["src/http", "src/notify/message.ts"],
+    tinyqueue: ["src/simulate"],
   },
   pure: {
     [SPEC]: [],
-    "src/simulate": ["node:crypto"],
+    "src/simulate": [],
     "src/sync": ["node:crypto"],
   },
   readsEnvironment: "src/config.ts",
