@@ -7,15 +7,11 @@
  * From `late` follow p50, p99 and the maximum, and as its integral over all ages the mean. It ignores how long
  * requests take. A property test compares it with simulations of random loads.
  */
+import type { Settings } from "../src/simulate/simulate.ts";
 import type { Change } from "../src/simulate/waiting-records.ts";
 import type { Ages } from "../src/simulate/report.ts";
 
-export interface QuotaWindows {
-  readonly perHour: number;
-  readonly hourMs: number;
-  readonly burst: number;
-  readonly burstMs: number;
-}
+type QuotaWindows = Pick<Settings, "perHour" | "hourMs" | "burst" | "burstMs">;
 
 /** A change may be left late at the price of one part of a request. */
 const PARTS = [1, 2, 3, 5, 10, 30];
