@@ -4,11 +4,12 @@
  */
 import { agreesWithRow } from "./fingerprint.ts";
 import type { Lane } from "../event/lane.ts";
-import type { LedgerRow, Orders, Pace } from "./ledger-row.ts";
+import { NO_ORDERS, type LedgerRow, type Orders, type Pace } from "./ledger-row.ts";
 import { letterAfter } from "./letter.ts";
 import {
   busyUntil,
   isPending,
+  isSuperseded,
   later,
   newestOrders,
   provenOf,
@@ -44,7 +45,8 @@ export function stage(known: KnownRecord, input: StageInput, at: Now): Staging {
   const takesStatus = input.order >= newest.status;
   const isRepeated = input.order === newest.status && input.payload !== undefined;
   if (!takesFields && (!takesStatus || isRepeated)) {
-    return { record: known, result: "superseded", coalesced: false };
+    const staged = takenAlong(known, input, own.fields, at);
+    return { record: { ...known, staged }, result: "superseded", coalesced: false };
   }
   const waiting = waitingIn(known.staged)?.fields;
   const fields = takesFields
@@ -253,6 +255,23 @@ function stageChange(
     result: isHeld ? "held" : "staged",
     coalesced: isPending(before),
   };
+}
+
+/**
+ * A live event that an import has overtaken: what waits has its change, and goes as a live change goes. An event that is
+ * older than what was settled is no change any more.
+ */
+function takenAlong(
+  { row, staged }: KnownRecord,
+  input: StageInput,
+  fields: string,
+  at: Now,
+): Staged | undefined {
+  const waits = waitingIn(staged);
+  if (waits?.lane !== "bulk" || input.lane !== "live") return staged;
+  if (isSuperseded({ fields, status: input.order }, row?.orders ?? NO_ORDERS)) return staged;
+  const due = waits.due > at.now ? waits.due : input.rank.first;
+  return { ...waits, lane: "live", due, eventKeys: undefined };
 }
 
 /** A deletion of one record of the CRM must not end a relation that another one has written. */

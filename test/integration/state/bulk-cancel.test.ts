@@ -94,6 +94,15 @@ test("what waits in the lane is dropped, and nothing else", async () => {
   expect(await stores.bulkChanges.takeCount()).toBe(0);
 });
 
+test("a live change that the import has overtaken is not dropped with it", async () => {
+  const stores = newStores();
+  await stage(stores, state("a", 2));
+  expect(await stage(stores, state("a", 1, { lane: "live" }))).toEqual(["superseded"]);
+  expect(await inLines(stores)).toEqual({ live: ["a"], bulk: [] });
+  expect(await cancel(stores)).toMatchObject({ dropped: 0, busy: 0 });
+  expect((await take(stores, "a")).orders.status).toBe("o2");
+});
+
 test("the ledger does not say that the dropped state is there, and its event may come again", async () => {
   const stores = newStores();
   await stage(stores, state("known", 1));

@@ -193,3 +193,31 @@ describe("stage", () => {
     expect(record.staged?.status).toEqual({ order: "4", is: "active" });
   });
 });
+
+describe("a live event that a bulk change has overtaken", () => {
+  const bulk = (order: string, change: Partial<StageInput> = {}) =>
+    updated(order, { lane: "bulk", ...change });
+
+  it.each<[string, StageInput[], LedgerRow | undefined, "live" | "bulk"]>([
+    ["takes it along", [bulk("3"), updated("2")], undefined, "live"],
+    ["also as a deletion", [bulk("3"), deleted("2")], undefined, "live"],
+    ["is no bulk event", [bulk("3"), bulk("2")], undefined, "bulk"],
+    [
+      "is not older than what was settled",
+      [bulk("3"), updated("1")],
+      rowWith({ orders: { fields: "2", status: "2", is: "mapped" } }),
+      "bulk",
+    ],
+  ])("%s", (_, events, row, lane) => {
+    const { record, result } = staging(events, { ...NOTHING, row });
+    expect(result).toBe("superseded");
+    expect(record.staged).toMatchObject({ lane, phase: "waits", fields: { order: "3" } });
+  });
+
+  it("leaves a failed one its next try", () => {
+    const failed = isSettled({ finished: false, retryAt: T + 60_000, failure: "503" });
+    const known = after([comes(bulk("3")), isTaken("w1", 0), failed]);
+    const { record } = staging([updated("2")], known);
+    expect(record.staged).toMatchObject({ lane: "live", due: T + 60_000 });
+  });
+});
