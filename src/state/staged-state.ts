@@ -31,7 +31,7 @@ import {
   type TakenState,
 } from "../sync/record.ts";
 import { settle, take, type SettleInput, type TakeResult } from "../sync/run.ts";
-import { stage } from "../sync/stage.ts";
+import { stage, type StageInput } from "../sync/stage.ts";
 import type { RunStep } from "../sync/step.ts";
 import { clearedBy } from "../sync/told.ts";
 import { readAll, type Call } from "./store.ts";
@@ -40,7 +40,6 @@ import { callsOfDouble } from "./double-relations.ts";
 import { keepsIn } from "./kept-fields.ts";
 import {
   OfRecords,
-  readRow,
   unchanged,
   type ReadRecord,
   type RecordStore,
@@ -99,12 +98,30 @@ export class StagedStates extends OfRecords {
 
   /** Stages a state, or settles it without a request. Deletes the record's older dead letter, and the event's. */
   async stage(state: StateToStage): Promise<StageResult> {
-    const keys = this.keys;
-    const { content = NO_CONTENT, crmCode, eventKey, lane, noted } = state;
     const texts = {
       ...(await sealTexts(state, this.sealing)),
       about: await this.#aboutOf(state),
     };
+    let other: ReadRecord | undefined;
+    for (;;) {
+      const staged = await this.#stage(state, texts, other);
+      if (!("readFirst" in staged)) return staged;
+      other = await this.records.read(staged.readFirst);
+    }
+  }
+
+  /**
+   * @param other the record of the crmCode to which the record of the CRM led before, if it is another one.
+   * @returns `readFirst`: its crmCode, where it is needed and not given.
+   */
+  async #stage(
+    state: StateToStage,
+    texts: Awaited<ReturnType<typeof sealTexts>> & Pick<StageInput, "about">,
+    other: ReadRecord | undefined,
+  ): Promise<StageResult | { readonly readFirst: string }> {
+    const keys = this.keys;
+    const { content = NO_CONTENT, crmCode, eventKey, lane, noted, payload } = state;
+    const subject = digestOf(noted?.event.subject ?? "");
     const seen = keys.seen(digestOf(eventKey));
     const ofEvent = `e:${eventKey}`;
     const more: Call[] = [
@@ -112,24 +129,25 @@ export class StagedStates extends OfRecords {
       ["HGET", keys.deadMarks, ofEvent],
       ["ZRANGE", keys.line("live"), 0, 0, "WITHSCORES"],
       ["GET", keys.firstChanges],
-      ["HGET", keys.subjects, digestOf(noted?.event.subject ?? "")],
-      ["HGET", keys.ledger, ownIdOf(state)],
+      ["HGET", keys.subjects, subject],
       ...this.leftOut.readsOf(state),
     ];
-    return this.records.change<StageResult>(crmCode, more, (read) => {
-      const [contents, eventMark, lowest, first, led, ownRow, leftOut, leftOutCount] =
-        read.more as [
-          string | null,
-          string | null,
-          string[],
-          string | null,
-          string | null,
-          string | null,
-          string | null,
-          number?,
-        ];
+    return this.records.change<StageResult | { readFirst: string }>(crmCode, more, (read) => {
+      const [contents, eventMark, lowest, first, led, leftOut, leftOutCount] = read.more as [
+        string | null,
+        string | null,
+        string[],
+        string | null,
+        string | null,
+        string | null,
+        number?,
+      ];
       const seenBefore = eventKey === "" ? undefined : seenAs(contents, content);
       if (seenBefore === "same") return unchanged({ result: "duplicate", coalesced: false });
+      const leads = payload !== undefined && noted !== undefined;
+      const before = led ?? ownIdOf(state);
+      if (leads && before !== crmCode && before !== other?.crmCode)
+        return unchanged({ readFirst: before });
       const reused = seenBefore === "changed" && { reused: true };
       const known = contents?.split(" ").slice(1 - MOST_CONTENTS) ?? [];
       const order = this.#orderOf(read, lane, Number(lowest[1] ?? read.now), first);
@@ -142,7 +160,10 @@ export class StagedStates extends OfRecords {
       return {
         record,
         outcome: { ...outcome, ...reused },
-        checks: [["HGET", keys.deadMarks, ofEvent, eventMark ?? ""]],
+        checks: [
+          ["HGET", keys.deadMarks, ofEvent, eventMark ?? ""],
+          ...(leads ? [["HGET", keys.subjects, subject, led ?? ""] as const] : []),
+        ],
         calls: [
           ...(eventKey === ""
             ? []
@@ -154,7 +175,7 @@ export class StagedStates extends OfRecords {
             : [
                 ...this.#letterOfEvent(ofEvent, eventMark, read.now),
                 ...this.leftOut.callsOf({ ...state, ...texts }, leftOut, read.now, leftOutCount),
-                ...this.#subjectCalls(state, read, led, ownRow),
+                ...(leads ? this.#subjectCalls(state, read.now, led, other) : []),
               ]),
           ...this.#keepsCalls(state),
           ...(isNoted && noted
@@ -207,25 +228,26 @@ export class StagedStates extends OfRecords {
     return text === textOfKeeps(NO_KEEPS) ? [] : [["SET", this.keys.keptFields, text, "NX"]];
   }
 
-  /** To which crmCode a record of the CRM led, where its own id does not say it: its deletion may come without it. */
+  /**
+   * To which crmCode a record of the CRM led, where its own id does not say it: its deletion may come without it.
+   * An event that is late says where it led before.
+   */
   #subjectCalls(
     state: StateToStage,
-    { epoch, now }: ReadRecord,
+    now: number,
     led: string | null,
-    ownRow: string | null,
+    other: ReadRecord | undefined,
   ): Call[] {
-    const { crmCode, noted, payload, writer } = state;
-    const subject = noted?.event.subject;
-    if (payload === undefined || subject === undefined) return [];
-    const own = ownIdOf(state);
-    const isOwn =
-      ownRow !== null && writer !== undefined && readRow(ownRow, epoch).writer === writer;
-    const before = led ?? (isOwn ? own : crmCode);
+    const { crmCode, fieldsOrder, noted, order, writer } = state;
+    const before = led ?? ownIdOf(state);
+    if (before === crmCode) return [];
+    const wrote = [other?.row?.writer, other?.staged?.fields?.writer].includes(writer);
+    const isOf = wrote && writer !== undefined && other !== undefined;
+    if (isOf && newestOrders(other).fields > (fieldsOrder ?? order))
+      return callsOfDouble(this.keys, [crmCode, before], now);
     return [
-      ...(own === crmCode && led === null
-        ? []
-        : [["HSET", this.keys.subjects, digestOf(subject), crmCode] as const]),
-      ...(before === crmCode ? [] : callsOfDouble(this.keys, [before, crmCode], now)),
+      ["HSET", this.keys.subjects, digestOf(noted?.event.subject ?? ""), crmCode],
+      ...(led === null && !isOf ? [] : callsOfDouble(this.keys, [before, crmCode], now)),
     ];
   }
 

@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { acceptEvent } from "../../../src/sync/accept-event.ts";
 import { readStatus } from "../../../src/status/status.ts";
+import { readOne } from "../../../src/ops/redis-reading.ts";
 import { openPorts } from "../../../workers/intake.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
@@ -44,4 +45,30 @@ test("a record with two relations is named until one of them has ended", async (
   expect(await said()).toEqual([expect.stringContaining(": hs-7 and 7.")]);
   await send("hs-7", "contact/7", { terminated: true });
   expect(await said()).toEqual([]);
+});
+
+test("a late event does not say where its record leads now", async () => {
+  const runtime = newRuntime();
+  const ports = await openPorts(runtime).current();
+  const subject = "contact/7";
+  let number = 0;
+  const at = Date.now() - 10_000;
+  const accept = async (second: number, crmCode: string, more: Record<string, unknown> = {}) => {
+    number += 1;
+    const time = new Date(at + second * 1000).toISOString();
+    const event = personEvent(crmCode, {}, { subject, time, ...more });
+    const { records } = await acceptEvent(event, { at: Date.now(), number }, ports);
+    return records.map((one) => [one.crmCode, one.result]);
+  };
+  const doubles = () => readOne(runtime.redis, runtime.doubles.reading());
+
+  // Its own id says this crmCode, and the change only waits.
+  await accept(3, "7");
+  await accept(2, "old");
+  expect(await doubles()).toEqual([["old", "7"]]);
+  await accept(4, "new");
+  await accept(1, "oldest");
+  expect(await runtime.staged.codeOf(subject)).toBe("new");
+  const deletion = { type: "crm.record.deleted", data: undefined };
+  expect(await accept(5, "", deletion)).toEqual([["new", "staged"]]);
 });
