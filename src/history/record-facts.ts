@@ -2,7 +2,7 @@
 import { eventKey } from "../event/event-order.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import { scanHash } from "../state/scan.ts";
-import { timeOfOrder, waitingIn, type HeldWhy } from "../sync/record.ts";
+import { timeOfOrder, triesIn, waitingIn, type HeldWhy } from "../sync/record.ts";
 import type { PresentWhens } from "../mapping/whens.ts";
 import type { Readings } from "../status/readings.ts";
 import type { Stores } from "../status/stores.ts";
@@ -126,7 +126,7 @@ async function readWaiting(
     heldSince: phase === "held" ? (staged.heldAt ?? staged.since) : undefined,
     heldFields: staged.heldFields ?? [],
     heldWhy: staged.heldWhy,
-    tries: staged.counts?.tries ?? 0,
+    tries: triesIn(staged.counts),
     takenUntil: isTaken ? heldUntil : undefined,
     dueAt: dueAt === undefined || dueAt <= now ? undefined : dueAt,
     failure: staged.failure && inWords(staged.failure.reason),

@@ -179,9 +179,9 @@ function endText(
     case "held":
       return `held for a person: ${HELD_BECAUSE[reason as HeldWhy] ?? HELD_BECAUSE.limit}`;
     case "throttled":
-      return "the service asked us to wait (429); it goes first afterwards";
+      return "the service asked us to wait (429); it is sent again afterwards";
     case "denied":
-      return "the service denied access; it goes first afterwards";
+      return "the service denied access; it is sent again afterwards";
     case "unavailable":
       return (
         NOT_SENT[reason ?? ""] ??

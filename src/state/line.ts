@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import type { Keys } from "./keys.ts";
 import { hashOf } from "../ops/log-names.ts";
-import type { Staged } from "../sync/record.ts";
+import { triesIn, type Staged } from "../sync/record.ts";
 
 export class Line extends Store {
   /** How many records may be sent now; none of the lane bulk while it is paused. @param now Redis' time, ms */
@@ -134,7 +134,7 @@ export const mostRetried = (keys: Keys) =>
       if (failure === undefined) return undefined;
       return {
         records: Number(records),
-        tries: counts?.tries ?? 1,
+        tries: triesIn(counts) || 1,
         /** The hash of its crmCode, even if the log names records by crmCodes: everybody may see the status. */
         record: hashOf(crmCode),
         /** When its first try failed, ms. */

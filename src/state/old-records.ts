@@ -156,7 +156,7 @@ export async function stagedOf(
   };
 }
 
-const COUNTS: Readonly<Record<RunCount, string>> = {
+const COUNTS: Readonly<Record<Exclude<RunCount, "refused">, string>> = {
   tries: "n",
   heals: "h",
   forbidden: "b",

@@ -52,7 +52,11 @@ export const heldBecause = (why: HeldWhy, fields: readonly string[]): string =>
   fields.length === 0 ? HELD_BECAUSE[why] : `${HELD_BECAUSE[why]} (${fields.join(", ")})`;
 
 /** What a record's runs are counted by while its change waits. */
-export type RunCount = "tries" | "heals" | "forbidden" | "unconfirmed" | "reads";
+export type RunCount = "tries" | "heals" | "forbidden" | "unconfirmed" | "reads" | "refused";
+
+/** How many of its requests have changed nothing. */
+export const triesIn = ({ refused = 0, tries = 0 }: Staged["counts"] = {}): number =>
+  tries + refused;
 
 /**
  * What the last reply left open, so that the next run finds it out:

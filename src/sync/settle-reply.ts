@@ -98,16 +98,42 @@ export function settleReply(
       const rule = `the service answered ${reply.status}: ${reply.error}${ownText(state)}${carriedOver(sent, state)}`;
       return giveUp("service_rejected", { row: "before", finished: true }, rule, "the payload");
     }
-    // The pause after a 429 or a denial is shared state; the job only goes back to the front.
     case "throttled":
     case "denied":
-      return {
-        settlement: { row: "before", finished: false, ...stillOpen(state) },
-        end: { finished: false, outcome: reply.kind },
-      };
+      return refused(reply.kind, state, context);
     case "unavailable":
       return settleUnavailable(reply, state, context);
   }
+}
+
+/** How long a record that is refused again and again lets the others go first, at most, ms. */
+const LONGEST_REFUSED_MS = 3_600_000;
+
+/**
+ * The pause after a 429 or a denial is shared state, so the record goes back to its place. If it is refused again, it
+ * may itself be the reason: it must not stop the others each time.
+ */
+function refused(
+  outcome: "throttled" | "denied",
+  state: TakenState,
+  { now, retry }: SettleContext,
+): Settled {
+  const { refused: before } = state.counts;
+  const longest = { longestMs: LONGEST_REFUSED_MS };
+  const later = before > 0 && {
+    retryAt: now + retryDelay(before, retry.baseMs, retry.random, longest),
+    failure: outcome === "throttled" ? "429 (throttled)" : outcome,
+  };
+  return {
+    settlement: {
+      row: "before",
+      finished: false,
+      counts: ["refused"],
+      ...later,
+      ...stillOpen(state),
+    },
+    end: { finished: false, outcome },
+  };
 }
 
 /** The service has the wanted body. */

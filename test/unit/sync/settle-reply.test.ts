@@ -14,12 +14,12 @@ type Change = Partial<TakenState> & Partial<TakenState["counts"]>;
 
 const settle = (
   reply: ServiceReply,
-  { tries = 0, heals = 0, forbidden = 0, unconfirmed = 0, ...change }: Change = {},
+  { tries = 0, heals = 0, forbidden = 0, unconfirmed = 0, refused = 0, ...change }: Change = {},
   decision: Sendable = sent,
   row: LedgerRow = known,
   retryShareMs = 0,
 ) => {
-  const counts = { ...state.counts, tries, heals, forbidden, unconfirmed };
+  const counts = { ...state.counts, tries, heals, forbidden, unconfirmed, refused };
   const taken = { ...state, counts, ...change };
   return settleReply(reply, decision, taken, row, { ...context, retryShareMs });
 };
@@ -282,9 +282,21 @@ describe("settleReply", () => {
 
   it.each(["throttled", "denied"] as const)("%s: keeps the change and counts no try", (kind) => {
     expect(settle({ kind })).toEqual({
-      settlement: { row: "before", finished: false },
+      settlement: { row: "before", finished: false, counts: ["refused"] },
       end: { finished: false, outcome: kind },
     });
+  });
+
+  it.each(["throttled", "denied"] as const)("%s again: it lets the others go first", (kind) => {
+    const again = (refused: number) => settle({ kind }, { refused }).settlement;
+    expect(again(1)).toMatchObject({ row: "before", finished: false, counts: ["refused"] });
+    expect([1, 2, 3, 30].map((refused) => (again(refused).retryAt ?? 0) - NOW)).toEqual([
+      1000,
+      2000,
+      4000,
+      HOUR_MS,
+    ]);
+    expect(again(1).failure).toContain(kind);
   });
 
   it("unavailable and not applied: the row as before, and a retry later", () => {

@@ -18,7 +18,7 @@ export const state: TakenState = {
   lane: "live",
   firstTime: 0,
   event: "{}",
-  counts: { tries: 0, heals: 0, forbidden: 0, unconfirmed: 0, reads: 0 },
+  counts: { tries: 0, heals: 0, forbidden: 0, unconfirmed: 0, reads: 0, refused: 0 },
   firstTryAt: undefined,
   doubt: undefined,
   notUnderstood: [],
