@@ -36,10 +36,9 @@ export async function* readCsv(
 ): AsyncGenerator<Item> {
   // Excel writes the delimiter into a line of its own.
   const named = /^"?sep=(.)"?\r?\n/i.exec(start);
-  const delimiter = named?.[1] ?? delimiterOf(start);
+  const delimiter = named?.[1] ?? delimiterOf(start.replace(/^[\r\n]+/, ""));
   const parser = parse({
     delimiter,
-    skip_empty_lines: true,
     // A file that was put together from several may have several.
     record_delimiter: ["\r\n", "\n", "\r"],
     from_line: named === null ? 1 : 2,
@@ -51,6 +50,7 @@ export async function* readCsv(
   let columns: Columns = [];
   let header: Item["header"] = {};
   let row = 0;
+  let hasRows = false;
   let lone: (readonly [row: number, cells: string[]])[] = [];
   function* records(rows: typeof lone, isFooter = false): Generator<Item> {
     for (const [number, cells] of rows) {
@@ -63,11 +63,16 @@ export async function* readCsv(
   }
   try {
     for await (const cells of parser as AsyncIterable<string[]>) {
+      // An empty line counts, as in a spreadsheet.
       row += 1;
-      if (row === 1) {
+      if (cells.length === 1 && cells[0] === "") continue;
+      if (columns.length === 0) {
         columns = columnsOf(file, cells);
         header = nested(columns.filter((name) => name !== "").map((name) => [name, name]));
-      } else if (columns.length > 1 && isLone(cells) && lone.length < MOST_LONE) {
+        continue;
+      }
+      hasRows = true;
+      if (columns.length > 1 && isLone(cells) && lone.length < MOST_LONE) {
         lone.push([row, cells]);
       } else {
         // Another row follows, so these were no footer.
@@ -80,7 +85,8 @@ export async function* readCsv(
   } catch (error) {
     throw errorOf(file, error as Error);
   }
-  if (row === 1) throw new UserError(`${file} has a row of names and no record`);
+  if (columns.length > 0 && !hasRows)
+    throw new UserError(`${file} has a row of names and no record`);
 }
 
 /** Delimiters, dashes or the names of the columns alone, a footer, a row of sums. */

@@ -63,6 +63,7 @@ test.for([
     `sep=|\r\nid|name\r\n1|Ada Müller\r\n2|"Bob; Söhne, ""AG"""\r\n`,
     "utf-8",
   ],
+  ["CSV after empty lines", `\r\n\r\n${CSV}`, "utf-8"],
   [
     "CSV with a delimiter at each end",
     'id;name;\n1;Ada Müller;\n2;"Bob; Söhne, ""AG""";\n',
@@ -129,6 +130,7 @@ test.for([
   ["lists of which the last ends early", `[${JSON.stringify(ADA)}]\n[{"id":"2"},`, /cut off/],
   ["an answer that ends early", JSON.stringify({ data: BOTH }).slice(0, -3), /cut off/],
   ["a row with too few columns", "id,name,city\n1,Ada,Bonn\n2,Bob\n", /row 3 .*columns/],
+  ["a row with too few columns after empty lines", "\nid,name\n\n\n2\n", /row 5 .*columns/],
   ["a row with too many columns", "id,name\n1,Ada,Bonn\n", /row 2 .*columns/],
   ["a quote that does not end", 'id,name\n1,"Ada\n2,Bob\n', /does not end/],
   ["a value that is too long", `id,name\n1,"${"x".repeat(1_000_001)}"\n`, /value is too long/],
