@@ -92,7 +92,8 @@ export function unreadIn(inputs: readonly PreviewInput[], mapping: Mapping): Unr
 }
 
 /** A first row of several names. */
-const looksLikeCsv = (text: string): boolean => /^\s*[^\s{[<][^\n]*[,;\t|][^\n]*\n/.test(text);
+const looksLikeCsv = (text: string): boolean =>
+  /^\s*[^\s{[<][^\r\n]*[,;\t|][^\r\n]*[\r\n]/.test(text);
 
 async function* once(text: string): AsyncGenerator<string> {
   yield text;

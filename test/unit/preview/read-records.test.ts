@@ -27,6 +27,7 @@ test.each([
   ["UTF-8", Buffer.from(CSV)],
   ["Windows-1252", Buffer.from(CSV, "latin1")],
   ["UTF-16", Buffer.from(`\ufeff${CSV}`, "utf16le")],
+  ["UTF-8 with the line ends of old Macs", Buffer.from(CSV.replaceAll("\n", ""))],
 ])("preview reads a CSV in %s, as a comparison does", async (_, content) => {
   expect(await read(content)).toEqual({ records: BOTH, unusable: [] });
 });
