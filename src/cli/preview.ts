@@ -25,6 +25,8 @@ import {
 import { readWebhook } from "../preview/read-webhook.ts";
 import { allPrintable, printable } from "../ops/printable.ts";
 import { UserError } from "../ops/user-error.ts";
+import { ENCODINGS, readAs } from "../snapshot/scan-file.ts";
+import { Choice } from "./choice.ts";
 import { print, printJson } from "./output.ts";
 import { WrongUsage } from "./wrong-usage.ts";
 
@@ -50,6 +52,9 @@ export function previewCommand(): Command {
     .option("--object <object>", "the CRM's object, for records that come without an event")
     .option("--id <id>", "the record's id, when the record does not contain it")
     .option("--id-from <field>", "the field that holds the records' id, when it is not id")
+    .addOption(
+      new Choice("--encoding <name>", "how a file was saved; else it is found out", ENCODINGS),
+    )
     .option("--webhook <name>", "FILE is a body for this webhook of the mapping (name?query works)")
     .option("--header <header...>", "a header of that request, as 'Name: value'")
     .option("--ask", "spend one request, for one record, to show which fields would change")
@@ -72,7 +77,7 @@ Exit code: 1 if any record would become a dead letter.`,
 }
 
 async function preview(file: string, options: PreviewOptions): Promise<void> {
-  checkUsage(options);
+  checkUsage(file, options);
   const config = readConfig();
   const mapping = await loadMapping(options.mapping ?? config.MAPPING);
   const view = await openView(config, mapping, options.ask === true);
@@ -101,7 +106,11 @@ async function preview(file: string, options: PreviewOptions): Promise<void> {
 }
 
 /** Rejects an option that would have no effect: its user would believe that it has one. */
-function checkUsage({ webhook, header, object, id, idFrom }: PreviewOptions): void {
+function checkUsage(file: string, options: PreviewOptions): void {
+  const { webhook, header, object, id, idFrom, encoding } = options;
+  if (encoding !== undefined && (file === "-" || webhook !== undefined)) {
+    throw new WrongUsage("--encoding is for exports in a file: all else is UTF-8");
+  }
   if (webhook === undefined) {
     if (header !== undefined) throw new WrongUsage("--header needs --webhook");
   } else if ((object ?? id ?? idFrom) !== undefined) {
@@ -126,10 +135,11 @@ async function inputsOf(
   options: PreviewOptions,
 ): Promise<readonly PreviewInput[]> {
   const { webhook, header } = options;
-  const { inputs, unusable, leftOut } =
+  const { inputs, unusable, leftOut, guessed } =
     webhook === undefined
       ? { ...(await readInputs(file, mapping, options)), leftOut: 0 }
-      : await readWebhook(file, mapping, webhook, header);
+      : { ...(await readWebhook(file, mapping, webhook, header)), guessed: undefined };
+  if (guessed !== undefined) warn([readAs(guessed)]);
   warn(unusable);
   if (leftOut > 0) process.stderr.write(`${leftOut} left out by the table of \`operation\`\n`);
   if (unusable.length > 0) process.exitCode = 1;

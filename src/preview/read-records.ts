@@ -20,7 +20,7 @@ import type { Item } from "../snapshot/item.ts";
 import { listedRecords } from "../snapshot/listed-records.ts";
 import { readCsv } from "../snapshot/read-csv.ts";
 import { readText as readDecoded } from "../snapshot/read-text.ts";
-import { scanFile } from "../snapshot/scan-file.ts";
+import { scanFile, type Encoding } from "../snapshot/scan-file.ts";
 import { eventsOfBody, eventsOfText } from "./webhook-bodies.ts";
 
 /** One record, event or webhook's event of the file. */
@@ -49,6 +49,8 @@ export interface ReadOptions {
   readonly idFrom?: string | undefined;
   /** The source of the events that records without one stand for. */
   readonly source?: string;
+  /** How the file was saved; undefined: that is found out. */
+  readonly encoding?: Encoding | undefined;
 }
 
 /** Stands for an unknown id. */
@@ -58,6 +60,8 @@ export interface ReadInputs {
   readonly inputs: readonly PreviewInput[];
   /** Lines that are not JSON, among others that are. */
   readonly unusable: readonly string[];
+  /** How the file was read, if that was found out and is not UTF-8. */
+  readonly guessed?: Encoding;
 }
 
 /**
@@ -69,7 +73,7 @@ export async function readInputs(
   mapping: Pick<Mapping, "objects">,
   options: ReadOptions,
 ): Promise<ReadInputs> {
-  const text = await readText(file);
+  const { text, ...guessed } = await readText(file, options.encoding);
   const [first = ""] = text.trimStart();
   if (first === "<") {
     const events = eventsOfText(text);
@@ -81,7 +85,11 @@ export async function readInputs(
     ? { items: await Array.fromAsync(readCsv(file, text, once(text))), unusable: [] }
     : parseFile(file, text);
   if (items.length === 0) throw new UserError(`${file} is empty: there is nothing to preview`);
-  return { inputs: items.flatMap((item) => inputsOf(item, mapping, options)), unusable };
+  return {
+    inputs: items.flatMap((item) => inputsOf(item, mapping, options)),
+    unusable,
+    ...guessed,
+  };
 }
 
 /** Paths that the mapping reads and none of these records has. */
@@ -155,11 +163,17 @@ function orderOf(event: CrmEvent, now: number): Pick<PreviewInput, "order"> {
 }
 
 /** @throws UserError when it cannot be read, or standard input is not UTF-8. */
-async function readText(file: string): Promise<string> {
-  const bytes = readBytes(file);
-  if (file === "-" || isUtf8(bytes)) return textOfUtf8(bytes, file);
-  const { encoding } = await scanFile(file);
-  return (await Array.fromAsync(readDecoded(file, encoding))).join("");
+async function readText(
+  file: string,
+  given: Encoding | undefined,
+): Promise<{ readonly text: string; readonly guessed?: Encoding }> {
+  if (given === undefined) {
+    const bytes = readBytes(file);
+    if (file === "-" || isUtf8(bytes)) return { text: textOfUtf8(bytes, file) };
+  }
+  const { encoding } = await scanFile(file, file, given);
+  const text = (await Array.fromAsync(readDecoded(file, encoding))).join("");
+  return { text, ...(given === undefined && { guessed: encoding }) };
 }
 
 /** @throws UserError when it cannot be read. */

@@ -16,6 +16,14 @@ export const ENCODINGS = [
 ] as const;
 export type Encoding = (typeof ENCODINGS)[number];
 
+/** Why a file is read in this encoding, if the user did not name one. */
+const READ_SO: Readonly<Partial<Record<Encoding, string>>> = {
+  "windows-1252": ", because it is not UTF-8: if names look wrong, give --encoding",
+};
+
+export const readAs = (encoding: Encoding): string =>
+  `read as ${encoding}${READ_SO[encoding] ?? ""}`;
+
 export interface Scan {
   /** SHA-256 of all bytes. */
   readonly hash: string;

@@ -42,6 +42,22 @@ test("mapping init writes a file that check accepts and preview uses", async () 
   expect(previewed.out).toContain("Schmit-Weber");
 });
 
+test("preview says in which encoding it took a file, and takes another one", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "crm.csv");
+  // "Müller" and "Łukasz", as Excel saves them where Windows-1250 is usual.
+  await writeFile(
+    file,
+    Buffer.from("type;crmCode;firstName;lastName\nPerson;p1;\xa3ukasz;M\xfcller\n", "latin1"),
+  );
+  const guessed = await crmsync(["preview", file]);
+  expect(guessed.err).toMatch(/read as windows-1252, .*if names look wrong, give --encoding/);
+  const named = await crmsync(["preview", file, "--encoding", "windows-1250"]);
+  expect(named.err).not.toContain("read as");
+  expect(named.out).toMatch(/firstName +"Łukasz"\n +lastName +"Müller"/);
+  expect(await crmsync(["preview", "-", "--encoding", "windows-1250"])).toMatchObject({ code: 2 });
+});
+
 test("mapping init writes two cases, and mapping test says how a mapping differs from them", async () => {
   await using dir = await tempDir();
   const file = join(dir.path, "mapping.yaml");

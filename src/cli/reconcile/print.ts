@@ -7,6 +7,7 @@ import { WARNING_REASONS } from "../../mapping/mapping.ts";
 import { unreadLines } from "../../mapping/unread-paths.ts";
 import type { CrmListing } from "../../reconcile/open-snapshot.ts";
 import { AGREEING, type Summary } from "../../reconcile/summary.ts";
+import { readAs } from "../../snapshot/scan-file.ts";
 import { clockTime } from "../../status/clock-time.ts";
 import { DRIFT, DRIFT_KINDS } from "../../sync/drift.ts";
 import { print, printJson } from "../output.ts";
@@ -84,14 +85,9 @@ function listingLines({ listing }: PrintOptions): string[] {
   return [`${crm} has listed ${counts.join(", ")} in ${counted(requests, "request")}`];
 }
 
-/** Why a file is read in this encoding, if the user did not name one. */
-const ENCODED_SO: Readonly<Partial<Record<Summary["encoding"], string>>> = {
-  "windows-1252": ", because it is not UTF-8: if names look wrong, give --encoding",
-};
-
 function skippedLines({ encoding, repeated, skipped }: Summary): string[] {
   return [
-    ...(encoding === "utf-8" ? [] : [`read as ${encoding}${ENCODED_SO[encoding] ?? ""}`]),
+    ...(encoding === "utf-8" ? [] : [readAs(encoding)]),
     ...(skipped > 0 ? [`${counted(skipped, "row")} skipped: no record in it`] : []),
     ...(repeated > 0
       ? [`${counted(repeated, "record")} skipped: the file has the same record twice`]
