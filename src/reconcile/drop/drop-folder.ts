@@ -87,22 +87,29 @@ export class DropFolder {
   async #taskFor(name: string): Promise<Task> {
     const task = { name, tries: 0 };
     const traits = await traitsOf(join(this.dir, name));
-    const marker = traits && (await this.#markerOf(name, traits));
+    const timely = traits && (await this.#markerOf(name, traits));
+    const marker = timely ?? (await this.#markerOf(name));
     if (marker === undefined) return task;
     const text = await readFile(join(this.dir, marker), "utf8");
     try {
-      return { ...task, ...parseMarker(marker, text.slice(0, MARKER_CHARACTERS)) };
+      const options = parseMarker(marker, text.slice(0, MARKER_CHARACTERS));
+      if (timely === undefined && Object.keys(options).length > 0) {
+        throw new UserError(
+          `${marker} was written before ${name} was, and may say of another file how it is read: write it after the file`,
+        );
+      }
+      return { ...task, ...options };
     } catch (error) {
       if (error instanceof UserError) return { ...task, problem: error.message };
       throw error;
     }
   }
 
-  /** A marker that is older than the last change of its file was too early. */
-  async #markerOf(name: string, file: Traits): Promise<string | undefined> {
+  /** @param file a marker that is older than its last change was too early, and does not count */
+  async #markerOf(name: string, file?: Traits): Promise<string | undefined> {
     for (const marker of markersOf(name)) {
       const traits = await traitsOf(join(this.dir, marker));
-      if (traits !== undefined && !isOutdated(traits, file)) return marker;
+      if (traits !== undefined && !(file && isOutdated(traits, file))) return marker;
     }
     return undefined;
   }

@@ -42,6 +42,8 @@ const LINE = new RegExp(`^\\s*(${Object.keys(KEYS).join("|")})\\s*[:=]\\s*(.*?)\
 
 /** @throws UserError for a value that cannot be used. */
 export function parseMarker(name: string, text: string): MarkerOptions {
+  // Windows PowerShell writes UTF-16: each line would be one for another program.
+  if (text.includes("\0")) throw new UserError(`${name} is not UTF-8: save it as UTF-8`);
   let options: MarkerOptions = {};
   for (const line of text.split(/\r?\n/)) {
     const [, key = "", value = ""] = LINE.exec(line) ?? [];

@@ -104,16 +104,26 @@ test.each(["crm.csv.done", "crm.done"])(
   },
 );
 
-test("a marker that is older than its file's last change is too early", async () => {
-  await using drop = await newFolder();
-  const { ctimeMs } = await stat(await drop.write("crm.csv.done"));
-  // The times of a file system have a grain.
-  await waitFor(async () => (await stat(await drop.write("crm.csv"))).ctimeMs > ctimeMs, {
-    what: "a later time",
-  });
-  expect((await drop.folder.look(0)).ready).toBe(undefined);
-  expect((await drop.folder.look(QUIET_MS)).ready).toBe("crm.csv");
-});
+test.each([
+  ["", undefined],
+  [
+    "encoding: windows-1250\n",
+    "crm.csv.done was written before crm.csv was, and may say of another file how it is read: write it after the file",
+  ],
+])(
+  "a marker that is older than its file's last change is too early, with the text %j",
+  async (text, problem) => {
+    await using drop = await newFolder();
+    const { ctimeMs } = await stat(await drop.write("crm.csv.done", text));
+    // The times of a file system have a grain.
+    await waitFor(async () => (await stat(await drop.write("crm.csv"))).ctimeMs > ctimeMs, {
+      what: "a later time",
+    });
+    expect((await drop.folder.look(0)).ready).toBe(undefined);
+    expect((await drop.folder.look(QUIET_MS)).ready).toBe("crm.csv");
+    expect((await drop.folder.take("crm.csv"))?.task.problem).toBe(problem);
+  },
+);
 
 test("a marker whose time cannot be read is a problem, not a guess", async () => {
   await using drop = await newFolder();
@@ -121,6 +131,15 @@ test("a marker whose time cannot be read is a problem, not a guess", async () =>
   await drop.write("crm.csv.done", "as-of: yesterday\n");
   const taken = await drop.folder.take("crm.csv");
   expect(taken?.task.problem).toMatch(/crm\.csv\.done: as-of must be a time/);
+});
+
+test("a marker in UTF-16, as PowerShell writes it, is a problem, and not empty", async () => {
+  await using drop = await newFolder();
+  await drop.write("crm.csv");
+  const text = Buffer.from("\ufeffas-of: 2026-11-21T08:00:00Z\r\n", "utf16le");
+  await writeFile(join(drop.path, "crm.csv.done"), text);
+  const taken = await drop.folder.take("crm.csv");
+  expect(taken?.task.problem).toBe("crm.csv.done is not UTF-8: save it as UTF-8");
 });
 
 test("an empty file waits an hour for its content", async () => {
