@@ -18,8 +18,11 @@ export function restFate(facts: RecordFacts, shared: SharedFacts): FateOfRecord 
 }
 
 /** Only intake can tell which record an event in the inbox is about: any of them may be this one's. */
-function inboxText({ readings }: SharedFacts): string {
-  const waiting = unfinished(readings.inboxJobs) + unfinished(readings.fetchJobs);
+const unacceptedIn = ({ readings }: SharedFacts): number =>
+  unfinished(readings.inboxJobs) + unfinished(readings.fetchJobs);
+
+function inboxText(shared: SharedFacts): string {
+  const waiting = unacceptedIn(shared);
   if (waiting === 0) return "";
   return waiting === 1
     ? "; 1 event has come that is not accepted yet, and may be of it"
@@ -249,7 +252,9 @@ function neverSeen(facts: RecordFacts, shared: SharedFacts): FateOfRecord {
     fate: "unknown",
     answer: `${never}; ${knownOf(facts, shared).answer}`,
     remedy:
-      "Check that the CRM sends this record; crmsync status shows when each source was heard last.",
+      unacceptedIn(shared) > 0
+        ? "crmsync status says what keeps these events from being accepted, if anything does. Ask again when it shows none in the inbox or to fetch."
+        : "Check that the CRM sends this record; crmsync status shows when each source was heard last.",
     runbook: "one-record-is-missing",
   };
 }

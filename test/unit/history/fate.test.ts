@@ -364,9 +364,11 @@ describe("what is not known", () => {
 
   it("says since when nothing came, and what has come and is not accepted yet", () => {
     const shared = sharedWith({ inboxJobs: { wait: 2 } }, at("09:00:00"));
-    expect(answer({}, shared).answer).toBe(
-      "no event of it ever came (since 2026-11-22T09:00:00Z, when its history begins); the service does not have it; 2 events have come that are not accepted yet, and may be of it",
-    );
+    expect(answer({}, shared)).toMatchObject({
+      answer:
+        "no event of it ever came (since 2026-11-22T09:00:00Z, when its history begins); the service does not have it; 2 events have come that are not accepted yet, and may be of it",
+      remedy: expect.stringMatching(/^crmsync status says what keeps these events/) as string,
+    });
   });
 
   it("claims nothing without a history, and with a cold ledger", () => {
