@@ -31,8 +31,11 @@ export interface Ingested {
   readonly repeated: number;
   /** The CRM's objects of all records, such as contact, in lower case. */
   readonly objects: readonly string[];
-  /** Values that the mapping left out, the most frequent first: the service keeps what it has there. */
-  readonly leftOut: readonly (LeftOutValue & { readonly count: number })[];
+  /**
+   * Values that the mapping left out, the most frequent first: the service keeps what it has there. Or `sent`: the field
+   * has another value instead, of a fallback, a default or the rest of a list.
+   */
+  readonly leftOut: readonly (LeftOutValue & { readonly sent?: true; readonly count: number })[];
   /** By field: of the records that have one, how many could be used. Only fields of which one could not. */
   readonly understood: Readonly<Record<string, { readonly of: number; readonly used: number }>>;
   /** What the mapping reads, and no record has. */
@@ -107,10 +110,12 @@ class ValueCounts {
   readonly #unclear = new Map<string, number>();
 
   add({ body = {}, leftOut, wanted }: Extract<PlannedRecord, { kind: "wanted" }>): void {
+    const kept = new Set([...wanted.notUnderstood, ...(wanted.lacks ?? [])]);
     for (const { field, reason } of leftOut) {
-      const key = `${field} ${reason}`;
+      const sent = kept.has(field) ? {} : ({ sent: true } as const);
+      const key = [field, reason, ...Object.keys(sent)].join(" ");
       const count = (this.#leftOut.get(key)?.count ?? 0) + 1;
-      this.#leftOut.set(key, { field, reason, count });
+      this.#leftOut.set(key, { field, reason, ...sent, count });
     }
     for (const field of Object.keys(body)) this.#used.set(field, (this.#used.get(field) ?? 0) + 1);
     const absent = leftOut.filter(({ reason }) => reason === "not_carried");

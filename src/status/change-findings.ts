@@ -75,6 +75,6 @@ export function leftOutFindings(outcomes: Outcomes): Finding[] {
   );
   if (unusual.length === 0) return [];
   const named = unusual.map(({ count, field }) => `${field} ${count}`).join(", ");
-  const says = `The mapping could not use these values of the ${all} changes of the last hour: ${named}. The service keeps what it has there: look at one of the records (crmsync why NAME, crmsync preview).`;
+  const says = `The mapping could not use these values of the ${all} changes of the last hour: ${named}. The service keeps what it has there, unless the mapping has a fallback, a default or the rest of a list for it: look at one of the records (crmsync why NAME, crmsync preview).`;
   return [warning("values-were-left-out", says)];
 }

@@ -89,7 +89,7 @@ function othersText(others: readonly Differences[]): string {
 /** Fields that are named in a finding. */
 const MOST_FIELDS = 5;
 
-/** The CRM has values that the service does not get: it keeps what it had in these fields. */
+/** The CRM has values that the service does not get. */
 function leftOutFindings({ reconciliation }: Readings): Finding[] {
   const { at = 0, leftOutValues = {}, name = "" } = reconciliation ?? {};
   const fields = Object.entries(leftOutValues).toSorted(([, a], [, b]) => b - a);
@@ -97,7 +97,7 @@ function leftOutFindings({ reconciliation }: Readings): Finding[] {
   const sum = fields.reduce((all, [, count]) => all + count, 0);
   const named = fields.slice(0, MOST_FIELDS).map(([field, count]) => `${field} ${count}`);
   const more = fields.length > MOST_FIELDS ? ", …" : "";
-  const says = `The comparison ${comparisonText({ at, name })} left out ${counted(sum, "value")} of the CRM that the mapping could not use (${named.join(", ")}${more}): the service keeps what it has there. Correct the export or the mapping.`;
+  const says = `The comparison ${comparisonText({ at, name })} left out ${counted(sum, "value")} of the CRM that the mapping could not use (${named.join(", ")}${more}): the service keeps what it has there, unless the mapping has a fallback, a default or the rest of a list for it. Correct the export or the mapping.`;
   return [warning("values-were-left-out", says)];
 }
 

@@ -52,7 +52,7 @@ export function statusLines(status: Status, view: View): string[] {
       ? [
           line(
             "left out",
-            `${countsText(status.leftOut)} in the last hour; the service keeps what it has`,
+            `${countsText(status.leftOut)} in the last hour; the service keeps what it has, or gets a fallback, a default or the rest of a list`,
           ),
         ]
       : []),

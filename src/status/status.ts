@@ -85,7 +85,7 @@ export function statusOf(readings: Readings, config: Config, version: string) {
      * updated; `emptied`: those that lost it.
      */
     emptied: { fields: readings.emptied, limit: limitOrNull(readings.emptyLimit) },
-    /** Values of the records of the last hour that the mapping could not use, by field: the service keeps what it has. */
+    /** Values of the records of the last hour that the mapping could not use, by field. */
     leftOut: Object.fromEntries(leftOutIn(outcomes).map(({ field, count }) => [field, count])),
     terminations: {
       /** Changes that wait for a person: terminations, and updates that empty fields. */

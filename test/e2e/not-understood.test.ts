@@ -91,6 +91,26 @@ test("a comparison tells what it left out, and its plan empties none of it", asy
   expect(total(await sandbox.requests()) - before).toBeLessThanOrEqual(4);
 });
 
+test("a comparison does not say that the service keeps what a default replaces", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, [known(0), known(1)]);
+  const mapping = join(dir.path, "mapping.yaml");
+  const ofStatus =
+    "      relationshipStatus: { from: status, table: { Kunde: Client }, default: Contact }\n";
+  await writeFile(mapping, `${MAPPING.trimEnd()}\n${ofStatus}`);
+  const env = envFor(sandbox, { MAPPING: mapping, DATA_DIR: dir.path });
+  await using _daemon = await localDaemon(env);
+  const file = join(dir.path, "crm.csv");
+  const rows = [0, 1].map((n) => `${n};Ada;Muster ${n};Okt 74;Trier;Stammkunde\n`);
+  await writeFile(file, `id;firstname;lastname;birthdate;city;status\n${rows.join("")}`);
+  const { out } = await reconcile(env, [file]);
+  expect(out).toMatch(/fields that change: relationshipStatus 2\n/);
+  expect(out).toMatch(/2 values left out; the service keeps what it has .*:\n +2 +birthDate: /);
+  expect(out).toMatch(
+    /2 values left out; .* default, .* sent instead .*:\n +2 +relationshipStatus: /,
+  );
+});
+
 test("a live event with a value that is not understood changes the other fields only", async () => {
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(dir, [known(1)]);

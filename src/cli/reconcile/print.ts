@@ -122,11 +122,24 @@ function unusableLines({ counts, records }: Summary): string[] {
 
 /** What was not understood is not emptied, but it is not sent either. */
 function leftOutLines({ leftOut }: Summary): string[] {
-  if (leftOut.length === 0) return [];
-  const sum = leftOut.reduce((all, { count }) => all + count, 0);
   return [
-    `! ${counted(sum, "value")} left out; the service keeps what it has there (crmsync preview FILE shows them):`,
-    ...leftOut
+    ...leftOutGroup(
+      leftOut.filter(({ sent }) => sent === undefined),
+      "the service keeps what it has there",
+    ),
+    ...leftOutGroup(
+      leftOut.filter(({ sent }) => sent),
+      "the mapping's fallback or default, or the rest of the list, is sent instead",
+    ),
+  ];
+}
+
+function leftOutGroup(values: Summary["leftOut"], then: string): string[] {
+  if (values.length === 0) return [];
+  const sum = values.reduce((all, { count }) => all + count, 0);
+  return [
+    `! ${counted(sum, "value")} left out; ${then} (crmsync preview FILE shows them):`,
+    ...values
       .slice(0, MOST_PRINTED)
       .map(({ count, field, reason }) => `  ${count}  ${field}: ${WARNING_REASONS[reason]}`),
     "",
