@@ -80,9 +80,11 @@ async function forget(
   one: Approval,
   items: readonly AskedItem[],
 ): Promise<string> {
+  const { names = [] } = one;
+  if (names.length === 0) return "nothing was erased: the person was erased meanwhile";
   const asked = new Set(items.map(([crmCode]) => crmCode));
   const loaded = await mapping();
-  const person = await findPerson(stores, loaded, one.names ?? []);
+  const person = await findPerson(stores, loaded, names);
   // The approver has not seen these relations.
   if (!person.found.crmCodes.every((crmCode) => asked.has(crmCode))) {
     return "nothing was erased: the names lead to other relations by now than those that were asked for; ask again";

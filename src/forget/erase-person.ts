@@ -43,7 +43,7 @@ export async function erasePerson(
   const withinMs = 2 * config.SERVICE_TIMEOUT_MS + MARGIN_MS;
   const done = await eraseTraces(stores, finder, found, { withinMs, onWait });
   // Before the file is rewritten. While something is left, the approval of this very act still needs its own.
-  if (isEmpty(done.left)) await stores.approvals.forget(found.crmCodes);
+  if (isEmpty(done.left)) await stores.approvals.forget([...found.crmCodes, ...finder.subjects]);
   return {
     ...done,
     /** Undefined: the Redis is the operator's own, and rewriting its file is left to the operator. */

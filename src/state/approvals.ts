@@ -4,6 +4,7 @@
  */
 import { randomInt } from "node:crypto";
 import { hashReading, jsonReading, readOne, type Reading } from "../ops/redis-reading.ts";
+import { deadLetterId } from "../sync/dead-letter.ts";
 import { type Call, Store } from "./store.ts";
 
 /** Acts that may need a second person (APPROVALS). */
@@ -196,14 +197,25 @@ export class Approvals extends Store {
     return isDone ? changed : undefined;
   }
 
-  /** Takes crmCodes that are erased out of what was asked and has not ended. */
-  async forget(crmCodes: readonly string[]): Promise<void> {
-    for (const { id, state } of await readOne(this.redis, this.reading())) {
-      if (isEnded({ state })) continue;
-      const items = await this.items(id);
-      const left = items.filter(([name]) => !crmCodes.includes(name));
-      if (left.length === items.length) continue;
-      await this.write("SET", this.keys.approvalItems(id), JSON.stringify(left), "KEEPTTL");
+  /**
+   * Takes what is erased out of what was asked and has not ended.
+   * @param names crmCodes, and records of the CRM
+   */
+  async forget(names: readonly string[]): Promise<void> {
+    const erased = new Set([...names, ...names.map(deadLetterId)]);
+    for (const one of await readOne(this.redis, this.reading())) {
+      if (isEnded(one)) continue;
+      const { approvals, approvalItems } = this.keys;
+      const items = await this.items(one.id);
+      const left = items.filter(([name]) => !erased.has(name));
+      if (left.length < items.length)
+        await this.write("SET", approvalItems(one.id), JSON.stringify(left), "KEEPTTL");
+      const given = one.names?.filter((name) => !erased.has(name));
+      // One that is approved is this very act, which loses its names when it ends.
+      if (one.state === "open" && given?.length !== one.names?.length) {
+        const text = JSON.stringify({ ...one, names: given });
+        await this.swap(approvals, one.id, JSON.stringify(one), text);
+      }
     }
   }
 

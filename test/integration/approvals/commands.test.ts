@@ -181,8 +181,16 @@ test("dead letters are dropped as they were when it was asked", async () => {
   expect((await acts()).at(-1)).toMatchObject({ act: "dead.drop", approval: id, crmCode: "b" });
 });
 
-test("a person is erased, unless the name leads to others by now", async () => {
+test("of a person who is erased, nothing stays in what was asked", async () => {
   await hold(stores, "f1", "contact/1", "/crm/a");
+  const event = JSON.stringify(personEvent("f1", {}, { subject: "contact/1" }));
+  await stores.deadLetters.store(
+    createDeadLetter(
+      { crmCode: "f1" },
+      { reason: "invalid", problems: [], event, at: 1, order: "9" },
+    ),
+  );
+  const letter = await crmsync(ANNA, "dead", "drop", "f1", "--apply");
   const asked = await crmsync(ANNA, "forget", "contact/1", "--apply");
   expect(asked.out).toContain("to erase a person (1 relation)");
   const other = await crmsync(ANNA, "forget", "contact/1", "--apply");
@@ -191,12 +199,23 @@ test("a person is erased, unless the name leads to others by now", async () => {
   const kept = await stores.redis.hget(stores.keys.approvals, idIn(asked.out));
   expect(kept).toContain('"state":"done"');
   expect(kept).not.toContain("contact/1");
-  // In the ask that still waits, too.
-  expect(await stores.approvals.items(idIn(other.out))).toEqual([]);
-  await hold(stores, "f2", "contact/1", "/crm/b");
+  // In the asks that still wait, too.
+  for (const id of [other, letter].map(({ out }) => idIn(out))) {
+    expect(await stores.approvals.find(id)).toMatchObject({ state: "open" });
+    expect(JSON.stringify(await stores.approvals.find(id))).not.toMatch(/contact\/1|f1/);
+    expect(await stores.approvals.items(id)).toEqual([]);
+  }
   const { out } = await crmsync(BEN, "approvals", "approve", idIn(other.out));
+  expect(out).toContain("nothing was erased: the person was erased meanwhile");
+});
+
+test("a person is not erased if the name leads to other relations by now", async () => {
+  await hold(stores, "f1", "contact/1", "/crm/a");
+  const asked = await crmsync(ANNA, "forget", "contact/1", "--apply");
+  await hold(stores, "f2", "contact/1", "/crm/b");
+  const { out } = await crmsync(BEN, "approvals", "approve", idIn(asked.out));
   expect(out).toContain("nothing was erased: the names lead to other relations");
-  expect(await held()).toBe(1);
+  expect(await held()).toBe(2);
 });
 
 test("of two who approve at once, one does it, once", async () => {
