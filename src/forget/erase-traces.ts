@@ -79,9 +79,10 @@ const tellsNames = ({ place }: Piece): boolean => place === "dead" || place === 
 
 /** @returns false for a job that runs. */
 async function erasePiece(stores: Stores, { place, id }: Piece): Promise<boolean> {
-  const { deadLetters, history, inbox } = stores;
+  const { deadLetters, history, inbox, told } = stores;
   if (place === "history") return history.eraseSubject(id);
   if (place === "dead") return deadLetters.drop(id);
+  if (place === "told") return told.erase(id);
   if (place === "inbox") return (await inbox.queue.remove(id)) === 1;
   return place === "fetch" && eraseFetch(stores, id);
 }

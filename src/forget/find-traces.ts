@@ -14,6 +14,7 @@ export const TRACES = {
   inbox: ["event in the inbox", "events in the inbox"],
   fetch: ["record to fetch", "records to fetch"],
   dead: ["dead letter", "dead letters"],
+  told: ["outcome to be told", "outcomes to be told"],
   history: ["history", "histories"],
   leftOut: ["event with a value that the lists lack", "events with a value that the lists lack"],
   tries: ["count of tries", "counts of tries"],

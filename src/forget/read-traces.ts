@@ -23,11 +23,11 @@ const FETCH_STATES = ["active", "failed"] as const;
  * `staged` and `verify`: kept under the crmCode itself, so they only tell further names. `history`: of
  * a record in the CRM; that of a relation is kept under its crmCode as well.
  */
-export type Place = "inbox" | "fetch" | "dead" | "staged" | "verify" | "history";
+export type Place = "inbox" | "fetch" | "dead" | "staged" | "verify" | "told" | "history";
 
 export interface Piece extends Named {
   readonly place: Place;
-  /** Of the job, the thin event or the dead letter; the subject of a history. */
+  /** Of the job, the thin event, the dead letter or the outcome; the subject of a history. */
   readonly id: string;
 }
 
@@ -37,6 +37,9 @@ export async function* readPieces(stores: Stores, names: EventNames): AsyncGener
   yield* readFetches(stores);
   yield* readStaged(stores);
   yield* readDeadLetters(stores, names);
+  for await (const { name, ...named } of stores.told.named()) {
+    yield { place: "told", id: name, ...named };
+  }
 }
 
 /** To which crmCodes these names lead, and the records that the histories of each tell. */

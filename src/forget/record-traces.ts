@@ -66,7 +66,6 @@ export async function eraseRecord(stores: Needed, crmCode: string): Promise<Reco
         ["HDEL", keys.ledger, crmCode],
         ["DEL", history],
         ...staged.leftOut.dropCalls(crmCode, leftOut),
-        ...(records.told?.isOn === true ? records.told.eraseCalls(crmCode) : []),
         ...(subjects.length === 0 ? [] : [["HDEL", keys.subjects, ...subjects] as const]),
         ["ZREM", keys.terminations, crmCode],
         ...records.placeCalls(crmCode, read.staged, undefined),

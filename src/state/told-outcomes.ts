@@ -11,6 +11,7 @@ import { deadLetterId } from "../sync/dead-letter.ts";
 import type { KnownRecord, LetterMark } from "../sync/record.ts";
 import { clearedBy, merged, outgoing, toldOf, type About, type Told } from "../sync/told.ts";
 import { readAll, type Call } from "./store.ts";
+import { scanHash } from "./scan.ts";
 import type { Keys } from "./keys.ts";
 import { MessageQueue, type WaitingMessage } from "./message-queue.ts";
 import type { Sealing } from "./sealing.ts";
@@ -39,6 +40,9 @@ export interface OutcomeMessage extends WaitingMessage {
 
 /** For which name the texts of a record are sealed: its crmCode; of an event without one, the id of its letter. */
 export const sealedNameOf = (id: string): string => id.replace(/^-?c:|^-/, "");
+
+const crmCodeIn = (id: string): string | undefined =>
+  id.startsWith("c:") ? sealedNameOf(id) : undefined;
 
 export class ToldOutcomes extends MessageQueue<OutcomeMessage> {
   /** Without OUTCOME_WEBHOOK nothing is kept. */
@@ -98,11 +102,27 @@ export class ToldOutcomes extends MessageQueue<OutcomeMessage> {
     return this.isOn ? this.callsOf(id, clearedBy(mark, await this.time())) : [];
   }
 
-  /** Erases what waits of a record. */
-  eraseCalls(crmCode: string): Call[] {
+  /** What waits and is in no message yet, and whose it is; also where nothing is told any more. */
+  async *named(): AsyncGenerator<{ name: string; crmCode?: string; subject?: string }> {
     const { toldSending, toldWaiting } = this.keys;
-    const id = deadLetterId(crmCode);
-    return [toldWaiting, toldSending].map((key) => ["HDEL", key, id, `${ENDED}${id}`] as const);
+    for (const key of [toldWaiting, toldSending]) {
+      for await (const fields of scanHash(this.redis, key, MOST_AT_ONCE)) {
+        for (const [name, text] of fields) {
+          const id = name.startsWith(ENDED) ? name.slice(1) : name;
+          const crmCode = crmCodeIn(id);
+          const { about } = JSON.parse(text) as Told;
+          const known = crmCode === undefined && (await this.openAbout(id, about).catch(() => {}));
+          yield { name, ...(crmCode && { crmCode }), ...(known && { subject: known.subject }) };
+        }
+      }
+    }
+  }
+
+  /** Erases one of `named`. */
+  async erase(name: string): Promise<boolean> {
+    const { toldSending, toldWaiting } = this.keys;
+    const erased = await this.writes([toldWaiting, toldSending].map((key) => ["HDEL", key, name]));
+    return erased.includes(1);
   }
 
   #leftOutCalls(count: number): Call[] {
@@ -187,7 +207,7 @@ export class ToldOutcomes extends MessageQueue<OutcomeMessage> {
   async open({ outcomes }: OutcomeMessage): Promise<ReturnType<typeof outgoing>[]> {
     return Promise.all(
       outcomes.map(async ([id, told]) => {
-        const crmCode = id.startsWith("c:") ? sealedNameOf(id) : undefined;
+        const crmCode = crmCodeIn(id);
         // Without its key it is told all the same: the crmCode says enough.
         const text = await this.openAbout(id, told.about).catch(() => undefined);
         return outgoing(crmCode, told, text);
