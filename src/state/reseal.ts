@@ -100,11 +100,13 @@ export class Resealing extends OfRecords {
   }
 
   #places(): Place[] {
+    const { deadLetters, deadMarks, leftOut, thinEvents, toldSending, toldWaiting } = this.keys;
     return [
-      { key: this.keys.deadLetters, within: "event" },
-      { key: this.keys.thinEvents, within: "event" },
-      { key: this.keys.leftOut, within: "event" },
-      ...[this.keys.deadMarks, this.keys.toldWaiting].map((key) => {
+      { key: deadLetters, within: "event" },
+      { key: thinEvents, within: "event" },
+      { key: leftOut, within: "event" },
+      // In the order in which an outcome moves.
+      ...[deadMarks, toldWaiting, toldSending].map((key) => {
         return { key, sealedFor: sealedNameOf, within: "about" } as const;
       }),
     ];

@@ -140,3 +140,18 @@ test("after a rotation of STATE_KEY, what waits is sealed with the new key alone
   const opened = await later.open(await nextOf(later));
   expect(opened.map(({ owner }) => owner)).toEqual(["u-12", "u-12"]);
 });
+
+test("after a rotation of STATE_KEY, what is set apart to be sent is sealed with the new key, too", async () => {
+  const { keys, redis, tell, told } = open();
+  for (let n = 0; n < 150; n += 1) {
+    const about = await told.seal(`c:${n}`, { source: "/crm", subject: `contact/${n}` });
+    await tell(`c:${n}`, { about });
+  }
+  expect(await told.settle(await nextOf(told), 0)).toBe("sent");
+  const next = Buffer.alloc(32, 8);
+  const both = new Sealing([next, Buffer.alloc(32, 7)]);
+  await new Resealing(new RecordStore(redis, keys, both)).pass([], async () => {});
+  const later = new ToldOutcomes(redis, keys, new Sealing([next]), { hourMs: 1000, isOn: true });
+  const opened = await later.open(await nextOf(later));
+  expect(opened.map(({ record }) => record?.source)).toEqual(Array(50).fill("/crm"));
+});
