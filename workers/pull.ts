@@ -118,7 +118,9 @@ async function pullCrm(
     state = { ...state, ...next };
     await pulls.keep(crm.name, state);
   };
-  const isGap = state.at !== undefined && began - state.at > GAP_MS;
+  // What was missed until `lost.at` is told and listed already: a listing may take many pulls.
+  const told = Math.max(state.at ?? began, state.lost?.at ?? 0);
+  const isGap = began - told > GAP_MS;
   if (isGap) await keep({ objects: {}, lost: { at: began, since: state.at ?? began } });
   const ends: string[] = [];
   let failed: PullFailed | undefined;
