@@ -215,7 +215,9 @@ function keepRelation(
   // The service keeps what it has in a field that was not understood, or that the snapshot does not carry.
   const fingerprint =
     notUnderstood.length === 0 ? row.fingerprint : fingerprintOf(relation, notUnderstood);
-  const compared = compare(wanted, { ...row, fingerprint });
+  // A status that is not known ends and restores nothing.
+  const ends = notUnderstood.includes("relationStatus") ? row.terminated : wanted.ends;
+  const compared = compare({ ...wanted, ends }, { ...row, fingerprint });
   const all = keepsWith(keeps, wanted.variant, notUnderstood);
   const fields =
     compared === "equal" ? null : JSON.stringify(fieldsOf(record, relation, row, seed, all));

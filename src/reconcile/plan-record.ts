@@ -2,7 +2,6 @@
 import { parseEvent, splitSubject, type CrmEvent } from "../event/crm-event.ts";
 import { eventOrder } from "../event/event-order.ts";
 import { mapEvent } from "../mapping/map-event-record.ts";
-import { NEVER_KEPT } from "../mapping/keeps-of-mapping.ts";
 import type { MapOptions, Mapping, MappingWarning } from "../mapping/mapping.ts";
 import type { NotCarried } from "../mapping/unread-paths.ts";
 import { UserError } from "../ops/user-error.ts";
@@ -10,7 +9,7 @@ import { FIELDS_OF } from "../service-spec/business-relation.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import { bodyOf } from "../sync/decide.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
-import { crmToFetchFrom, planChange, type Plan } from "../sync/plan-change.ts";
+import { crmToFetchFrom, planChange, saysStatus, type Plan } from "../sync/plan-change.ts";
 import type { Problem } from "../event/problem.ts";
 import type { WantedRecord } from "./compare.ts";
 import { SOURCE, type SnapshotEvent } from "./read-events.ts";
@@ -90,16 +89,18 @@ export async function planRecord(
 
 /** Fields that the snapshot does not carry. What another rule makes of it, or of other fields, is sent. */
 function lacksOf(
-  { subject }: CrmEvent,
-  { payload, variant }: Extract<Plan, { kind: "stage" }>,
+  event: CrmEvent,
+  { payload, status, variant }: Extract<Plan, { kind: "stage" }>,
   { notCarried = {} }: PlanningView,
 ): string[] {
-  const fields = notCarried[splitSubject(subject).object.toLowerCase()] ?? {};
+  const fields = notCarried[splitSubject(event.subject).object.toLowerCase()] ?? {};
+  const isKnown = (field: string) =>
+    field === "type" || (field === "relationStatus" && saysStatus(event, status));
   const isMade = (field: string) => (payload as Body | undefined)?.[field] !== undefined;
   return Object.keys(fields).filter((field) => {
     // A person's name is made of two others; a default is none of the record.
     const isDefault = fields[field] === true && field !== "name";
-    const isOwn = variant !== undefined && FIELDS_OF[variant].has(field) && !NEVER_KEPT.has(field);
+    const isOwn = variant !== undefined && FIELDS_OF[variant].has(field) && !isKnown(field);
     return isOwn && (isDefault || !isMade(field));
   });
 }

@@ -113,9 +113,9 @@ export function planChange(
   const payload = validated?.ok === true ? validated.payload : undefined;
   const status = statusOf(change, payload !== undefined);
   const unknown = (payload && mapped.kind === "mapped" ? mapped.notUnderstood : undefined) ?? [];
-  // What the event itself says of the status counts, whatever the service has there.
-  const saysStatus = status !== "mapped" || change.event.type === "crm.record.restored";
-  const notUnderstood = saysStatus ? unknown.filter((f) => f !== "relationStatus") : unknown;
+  const notUnderstood = saysStatus(change.event, status)
+    ? unknown.filter((f) => f !== "relationStatus")
+    : unknown;
   return {
     kind: "stage",
     crmCode,
@@ -154,6 +154,10 @@ const isTermination = ({ event, status, subject }: RecordChange): boolean =>
   status === undefined
     ? event.type === "crm.record.deleted" || subject !== event.subject
     : status === "terminated";
+
+/** What the event itself says of the status counts, whatever the service has there. */
+export const saysStatus = ({ type }: RecordChange["event"], status: WantedStatus): boolean =>
+  status !== "mapped" || type === "crm.record.restored";
 
 /** A restored record without fields only gets its status back. */
 export function statusOf(change: RecordChange, hasFields: boolean): WantedStatus {

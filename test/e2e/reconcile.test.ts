@@ -385,6 +385,33 @@ test("CSV of an unknown CRM is compared, and a broken export terminates nothing"
   });
 });
 
+test("an export that has lost the column of the status restores nothing", async () => {
+  await using dir = await tempDir();
+  const mapping = join(dir.path, "kartei.yaml");
+  const status = `relationStatus: 'Status = "closed" ? "terminated" : "active"'`;
+  await writeFile(mapping, `${CSV_MAPPING}      ${status}\n`);
+  const kunde = (n: number, fields: Fields = {}) =>
+    person(n, { crmCode: `K-${n}`, name: `Ada Muster ${n}`, ...fields });
+  const ended = { relationStatus: "terminated" };
+  await using sandbox = await sandboxWith(dir, [kunde(0), kunde(1, ended), kunde(2, ended)]);
+  const env = envFor(sandbox, { DATA_DIR: dir.path, MAPPING: mapping });
+  const file = join(dir.path, "kunden.csv");
+  const rows = ["0;Ada;Muster 0;", "1;Ada;Muster 1;", "2;Ada;Muster 2;Metz"];
+  await writeFile(file, `Kundennr;Vorname;Nachname;Ort\r\n${rows.join("\r\n")}\r\n`);
+  await using daemon = await localDaemon(env);
+  const args = [file, "--apply", "--yes", "--json"];
+  const stopped = await reconcile(env, args);
+  expect(stopped.code, stopped.out).toBe(1);
+  expect(stopped.err).toContain("relationStatus (2 relations): the service keeps what it has");
+  const { err, out } = await reconcile(env, [...args, "--accept", "relationStatus"]);
+  const [found] = out.split("\n").map((line) => JSON.parse(line) as Fields);
+  expect(found, err).toMatchObject({ counts: { equal: 2, different: 1, terminated: 0 } });
+  await waitUntilSettled(daemon);
+  const relations = await sandbox.relations();
+  expect(relations.get("K-1")).toMatchObject(ended);
+  expect(relations.get("K-2")).toMatchObject({ ...ended, city: "Metz" });
+});
+
 test("an export of one object ends no relation of another one", async () => {
   await using dir = await tempDir();
   const mapping = join(dir.path, "kartei.yaml");
