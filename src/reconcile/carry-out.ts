@@ -90,7 +90,7 @@ export async function carryOut(
     const asOf = Date.parse(of.asOf);
     if (of.kind !== undefined) {
       const compared = { kind: of.kind, asOf };
-      await replaceOlderPlans(session.stores, compared, { hasClaim: true });
+      await replaceOlderPlans(session.stores, compared, header);
     }
     await view.recordAct({ plan: header.id, snapshot: of.hash, entries });
     const applied = await applyPlan(plan, {

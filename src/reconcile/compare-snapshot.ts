@@ -117,7 +117,7 @@ export async function compareSnapshot(
     // Of two exports by standard input it is not known whether they are of one kind.
     const isOfKind =
       stop === undefined && snapshot.path !== undefined && session.deployed === undefined;
-    if (isOfKind) await replaceOlderPlans(session.stores, made, { hasClaim: false });
+    if (isOfKind) await replaceOlderPlans(session.stores, made);
     const terminations = stop?.why === "terminations" ? firstTerminations(entries()) : [];
     return { summary, outlook, plan, stop, terminations };
   } finally {

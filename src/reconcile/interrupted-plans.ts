@@ -14,18 +14,20 @@ interface Compared {
 }
 
 /**
- * Ends the interrupted plans of older snapshots of this kind: none of them may be continued any more.
- * @param hasClaim whether this process has the claim to carry out plans. Without it, nothing ends while
- *   another process may carry one out.
+ * Ends the interrupted plans of older snapshots of this kind: none of them may be continued any more. A plan that is
+ * carried out also ends earlier ones of its own snapshot, which could not be continued: it has what they lack.
+ * @param plan the one that is carried out: this process has the claim. Without it, nothing ends while another
+ *   process may carry one out.
  */
 export async function replaceOlderPlans(
   { clock, comparisons, reconciliations, redis }: Stores,
   { kind, asOf }: Compared,
-  { hasClaim }: { readonly hasClaim: boolean },
+  plan?: Pick<PlanHeader, "madeAt">,
 ): Promise<void> {
-  if (!hasClaim && (await readOne(redis, reconciliations.isFeeding()))) return;
+  if (plan === undefined && (await readOne(redis, reconciliations.isFeeding()))) return;
+  const madeAt = Date.parse(plan?.madeAt ?? "");
   for (const one of await comparisons.ofKind(kind, clock.now())) {
-    const isOlder = (one.asOf ?? asOf) < asOf;
+    const isOlder = (one.asOf ?? asOf) < asOf || (one.asOf === asOf && one.at < madeAt);
     if (one.plan !== undefined && isOlder) await reconciliations.replace(one.plan.id);
   }
 }

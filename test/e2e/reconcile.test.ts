@@ -232,6 +232,32 @@ test("of two commands that carry out one plan at the same time the second one is
   expect(second.stderr.join("")).toContain("was carried out already");
 });
 
+test("an interrupted plan that cannot be continued ends with the next one of its snapshot", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, []);
+  const mapping = join(dir.path, "kartei.yaml");
+  await writeFile(mapping, CSV_MAPPING);
+  const env = envFor(sandbox, { DATA_DIR: dir.path, MAPPING: mapping });
+  const file = join(dir.path, "kunden.csv");
+  await writeFile(file, "Kundennr;Vorname;Nachname;Ort\r\n1;Ada;Muster;Trier\r\n");
+  const args = [file, "--id-from", "Kundennr", "--json"];
+  const { out, err } = await reconcile(env, args);
+  const { plan } = JSON.parse(out) as { plan: { file: string } };
+  const [header = ""] = (await readFile(plan.file, "utf8")).split("\n");
+  const { id } = JSON.parse(header) as { id: string };
+  // As a process has noted it that was killed.
+  const begun = { done: 0, entries: 1, requests: 1, repaired: {}, state: "running" } as const;
+  expect(await newRuntime(env).reconciliations.note({ ...begun, id }), err).toBe(true);
+  await writeFile(mapping, `${CSV_MAPPING}# another one\n`);
+  await using daemon = await localDaemon(env);
+  expect((await daemon.status()).bulk.plan).toMatchObject({ id, left: 1 });
+  const applied = await reconcile(env, [...args, "--apply", "--yes"]);
+  expect(applied.code, applied.err).toBe(0);
+  await waitUntilSettled(daemon);
+  await expect.poll(async () => (await daemon.status()).bulk.plan).toBe(null);
+  expect((await daemon.status()).findings).toEqual([]);
+});
+
 test("--as-of counts also when the command is repeated with it, of standard input too", async () => {
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(dir, [person(1)]);
