@@ -105,12 +105,15 @@ async function pullCrm(
   const { clock, config, log, mapping, pulls, rarely } = runtime;
   const began = clock.now();
   const everyMs = pullEveryMs(config.PULL_EVERY);
+  const before = await pulls.state(crm.name);
   const until = performance.now() + everyMs;
   let state: PullState = {
     objects: {},
     since: began,
     nextAt: 0,
-    ...(await pulls.state(crm.name)),
+    ...before,
+    // Noted by a clock that was ahead, it would stay due, also while the CRM asks for a pause.
+    ...(before?.at !== undefined && { at: Math.min(before.at, began) }),
     everyMs,
   };
   const keep = async (next: Partial<PullState>) => {

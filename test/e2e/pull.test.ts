@@ -238,6 +238,30 @@ test("after a break of more than two weeks all records are listed, and a finding
   );
 });
 
+test("what a clock has noted that was ahead does not keep a pull due while the CRM asks for a pause", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await localSandbox();
+  const { api, crm } = await hubspotWith(RECORDS);
+  await using _crm = crm;
+  const common = { DATA_DIR: dir.path, MAPPING: "hubspot", PULL_FROM: "hubspot" };
+  const env = envFor(sandbox, { ...api, ...common });
+  const ahead = Date.now() + 3_600_000;
+  const times = { since: ahead, at: ahead, nextAt: ahead, everyMs: 1000 };
+  const { pulls } = newRuntime(env);
+  await pulls.keep("hubspot", { objects: {}, ...times });
+  crm.standIn.faults.push(...Array.from({ length: 50 }, () => ({ status: 503 }) as const));
+  await using _daemon = await localDaemon(env);
+  const failed = await waitFor(
+    async () => {
+      const state = await pulls.state("hubspot");
+      return state?.failure === undefined ? undefined : state;
+    },
+    { what: "a pull that has failed" },
+  );
+  expect(failed.at).toBeLessThanOrEqual(Date.now());
+  expect(failed.nextAt).toBeGreaterThan(Date.now());
+});
+
 test("a daemon that is killed again and again misses nothing and sends nothing twice", async () => {
   await using dir = await tempDir();
   await using sandbox = await localSandbox();
