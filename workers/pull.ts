@@ -28,6 +28,9 @@ const GAP_MS = 14 * 86_400_000;
 /** By so much Redis' clock may be set back without a word, ms. */
 const CLOCK_MS = 60_000;
 
+/** A cursor begins so much before the clock that has noted it: what is further ahead would hide changes, ms. */
+const AHEAD_MS = 300_000;
+
 /** A listing waits while so many events wait in the inbox. */
 const ENOUGH_EVENTS = 5000;
 
@@ -107,13 +110,14 @@ async function pullCrm(
   const everyMs = pullEveryMs(config.PULL_EVERY);
   const before = await pulls.state(crm.name);
   const until = performance.now() + everyMs;
+  const { at, since = began } = before ?? {};
   let state: PullState = {
     objects: {},
-    since: began,
     nextAt: 0,
     ...before,
     // Noted by a clock that was ahead, it would stay due, also while the CRM asks for a pause.
-    ...(before?.at !== undefined && { at: Math.min(before.at, began) }),
+    ...(at !== undefined && { at: Math.min(at, began) }),
+    since: Math.min(since, began),
     everyMs,
   };
   const keep = async (next: Partial<PullState>) => {
@@ -124,7 +128,8 @@ async function pullCrm(
   // What was missed until `lost.at` is told and listed already: a listing may take many pulls.
   const told = Math.max(state.at ?? began, state.lost?.at ?? 0);
   const isGap = began - told > GAP_MS;
-  if (isGap) await keep({ objects: {}, lost: { at: began, since: state.at ?? began } });
+  const isAhead = Math.max(at ?? 0, since) > began + AHEAD_MS;
+  if (isGap || isAhead) await keep({ objects: {}, lost: { at: began, since: state.at ?? began } });
   const ends: string[] = [];
   let failed: PullFailed | undefined;
   for (const object of objectsOf(mapping)) {

@@ -238,6 +238,34 @@ test("after a break of more than two weeks all records are listed, and a finding
   );
 });
 
+test("the cursor of a clock that was ahead hides no change", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await localSandbox();
+  const { api, crm } = await hubspotWith(RECORDS);
+  await using _crm = crm;
+  const common = { DATA_DIR: dir.path, MAPPING: "hubspot", PULL_FROM: "hubspot" };
+  const env = envFor(sandbox, { ...api, ...common });
+  const ahead = Date.now() + 3_600_000;
+  const cursor = JSON.stringify({ since: new Date(ahead).toISOString() });
+  const objects = { contact: { cursor }, company: { cursor } };
+  await newRuntime(env).pulls.keep("hubspot", {
+    objects,
+    since: ahead,
+    at: ahead,
+    nextAt: ahead,
+    everyMs: 1000,
+  });
+  await using daemon = await localDaemon(env);
+  await waitFor(
+    async () => JSON.stringify(await namesAt(sandbox, crm)) === JSON.stringify(wanted()),
+    { what: "the service equals the CRM" },
+  );
+  const { findings } = await daemon.status();
+  expect(findings.map(({ runbook }) => runbook)).toContain(
+    "docs/runbook.md#a-crm-has-lost-the-place-of-a-pull",
+  );
+});
+
 test("what a clock has noted that was ahead does not keep a pull due while the CRM asks for a pause", async () => {
   await using dir = await tempDir();
   await using sandbox = await localSandbox();
