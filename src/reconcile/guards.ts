@@ -15,6 +15,12 @@ const UNUSABLE_SHARE = 0.5;
 /** An unattended run stops if a smaller share of a field's values can be used. */
 const UNDERSTOOD_SHARE = 0.9;
 
+/** … or if a larger share of the relations would get another name: the rows may be of others, or their columns shifted. */
+const RENAMED_SHARE = 0.5;
+
+/** Of a company, and of a person. */
+const NAMES = ["name", "lastName"] as const;
+
 /** So many relations, or 1 % of all if that is more, may be terminated or missing in a list without leave. */
 const SOME = 20;
 const ONE_OF = 100;
@@ -27,7 +33,7 @@ export interface GuardOptions {
   readonly firstLoad?: boolean;
   /** Nobody looks at the plan before it is carried out. */
   readonly isUnseen?: boolean;
-  /** Fields that a person has accepted as lacking, or as hardly understood. */
+  /** Fields that a person has accepted as lacking, as hardly understood, or as changed. */
   readonly accept?: readonly string[] | undefined;
 }
 
@@ -57,14 +63,14 @@ const emptiedByMany = ({ active, emptiedEverywhere }: Summary): readonly Emptied
 
 /** What a person must see before a plan is carried out. */
 export interface Doubt {
-  readonly why: "not_carried" | "emptied" | "not_understood";
+  readonly why: "not_carried" | "emptied" | "not_understood" | "other_names";
   readonly fields: readonly string[];
   readonly says: string;
 }
 
 /** @param accepted fields that a person has named */
 export function doubtsOf(summary: Summary, accepted: readonly string[] = []): Doubt[] {
-  const { notCarried, understood } = summary;
+  const { fields: changed, matched, notCarried, understood } = summary;
   /** @param found the numbers of each field, in words */
   const doubt = (
     why: Doubt["why"],
@@ -85,7 +91,17 @@ export function doubtsOf(summary: Summary, accepted: readonly string[] = []): Do
   const unclear = Object.entries(understood).flatMap(([field, { of, used }]) =>
     used < of * UNDERSTOOD_SHARE ? [[field, `${used} of ${of}`] as const] : [],
   );
+  const renamed = NAMES.flatMap((field) => {
+    const { [field]: relations = 0 } = changed;
+    const isMost = relations >= FEW && relations > matched * RENAMED_SHARE;
+    return isMost ? [[field, `${relations} of ${matched}`] as const] : [];
+  });
   return [
+    ...doubt(
+      "other_names",
+      renamed,
+      "more than half of the relations would get another {}: the snapshot may be of another CRM with the same crmCodes, or its columns have shifted",
+    ),
     ...doubt(
       "not_carried",
       carried,

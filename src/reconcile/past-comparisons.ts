@@ -50,6 +50,7 @@ const STOPS: Readonly<Record<StopReason, string>> = {
   not_carried: "the snapshot had nothing of what the mapping reads for a field",
   emptied: "no record had a field that many relations have",
   not_understood: "the values of a field were hardly understood",
+  other_names: "most relations would have got another name",
 };
 
 export interface Ending {

@@ -27,6 +27,7 @@ export type StopReason =
   | "not_carried"
   | "emptied"
   | "not_understood"
+  | "other_names"
   | "terminations";
 
 export interface NotedPlan {
