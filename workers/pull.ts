@@ -125,7 +125,7 @@ async function pullCrm(
     state = { ...state, ...next };
     await pulls.keep(crm.name, state);
   };
-  // What was missed until `lost.at` is told and listed already: a listing may take many pulls.
+  // For what was missed until `lost.at` there is a finding and a listing already, which may take many pulls.
   const told = Math.max(state.at ?? began, state.lost?.at ?? 0);
   const isGap = began - told > GAP_MS;
   const isAhead = Math.max(at ?? 0, since) > began + AHEAD_MS;

@@ -102,7 +102,7 @@ export class ToldOutcomes extends MessageQueue<OutcomeMessage> {
     return this.isOn ? this.callsOf(id, clearedBy(mark, await this.time())) : [];
   }
 
-  /** What waits and is in no message yet, and whose it is; also where nothing is told any more. */
+  /** What waits and is in no message yet, and whose it is; also without OUTCOME_WEBHOOK, from a time when it was set. */
   async *named(): AsyncGenerator<{ name: string; crmCode?: string; subject?: string }> {
     const { toldSending, toldWaiting } = this.keys;
     for (const key of [toldWaiting, toldSending]) {
