@@ -8,7 +8,7 @@ import { readStatus, type Status } from "../status/status.ts";
 import { readStateConfig } from "../config.ts";
 import { VERSION } from "../ops/version.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
-import { within } from "../ops/deadline.ts";
+import { patienceMs, within } from "../ops/deadline.ts";
 import { allPrintable } from "../ops/printable.ts";
 import { redisTrouble } from "../ops/redis-trouble.ts";
 import { statusLines, waitingIn, type View } from "../status/status-text.ts";
@@ -38,7 +38,7 @@ when Redis does not answer within about 2 s, else 0, also with findings.`,
 
 async function show(options: StatusOptions): Promise<void> {
   const config = readStateConfig();
-  const stores = openStores(config, await connectOnce(config));
+  const stores = openStores(config, await connectOnce(config, patienceMs));
   try {
     await (options.watch
       ? watch(stores, options.json === true)

@@ -4,7 +4,7 @@
  */
 import type { Config } from "../config.ts";
 import { connectOnce, redisTarget, redisUrlOf } from "../ops/connect-redis.ts";
-import { TooLate, within } from "../ops/deadline.ts";
+import { patienceMs, TooLate, within } from "../ops/deadline.ts";
 import { openPrimaries } from "../ops/open-redis.ts";
 import { redisTrouble } from "../ops/redis-trouble.ts";
 import { REDIS_DEADLINE_MS, takeReadings } from "../status/readings.ts";
@@ -54,7 +54,7 @@ const isCheck = (opened: Stores | Check): opened is Check => "result" in opened;
 
 async function openShared(config: Config): Promise<Stores | Check> {
   try {
-    return openStores(config, await connectOnce(config));
+    return openStores(config, await connectOnce(config, patienceMs));
   } catch (error) {
     const remedy =
       "Start Redis with its data, or correct REDIS_URL. The service was not checked: no request may be sent without Redis.";

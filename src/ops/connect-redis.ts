@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Redis } from "ioredis";
 import { diskText, isLocked } from "./data-dir.ts";
-import { patienceMs, within } from "./deadline.ts";
+import { within } from "./deadline.ts";
 import { findEmbeddedRedis } from "./embedded-redis.ts";
 import { openRedis, openWorkRedis, type RedisTarget } from "./open-redis.ts";
 import type { RedisTls } from "./redis-tls.ts";
@@ -12,6 +12,9 @@ import { isSelectRefused, selectRefused, type ClientOptions } from "./tenant-red
 import { UserError } from "./user-error.ts";
 
 const RUNBOOK = "docs/runbook.md#crmsyncredisaway";
+
+/** How long a command waits for each answer of a Redis on a busy machine, ms. */
+const WAIT_MS = 10_000;
 
 interface RedisSettings {
   readonly REDIS_URL?: string | undefined;
@@ -44,9 +47,9 @@ export async function redisUrlOf({
  * @throws UserError that says what to do.
  */
 export async function connectOperator(settings: RedisSettings): Promise<Redis> {
-  const redis = await connectWith(openWorkRedis, settings);
+  const redis = await connectWith(openWorkRedis, settings, () => WAIT_MS);
   try {
-    await within(patienceMs(), redis.met);
+    await within(WAIT_MS, redis.met);
     return redis;
   } catch (error) {
     redis.disconnect();
@@ -56,14 +59,18 @@ export async function connectOperator(settings: RedisSettings): Promise<Redis> {
 
 /**
  * Connects a command to the Redis that the daemon uses. One try only: a person waits for the answer.
+ * @param waitMs how long each answer may take from now on, ms.
  * @throws UserError that says what to do.
  */
-export const connectOnce = (settings: RedisSettings): Promise<Redis> =>
-  connectWith(openRedis, settings);
+export const connectOnce = (
+  settings: RedisSettings,
+  waitMs: () => number = () => WAIT_MS,
+): Promise<Redis> => connectWith(openRedis, settings, waitMs);
 
 async function connectWith<Client extends Redis>(
   open: (target: RedisTarget, options: ClientOptions) => Client,
   settings: RedisSettings,
+  waitMs: () => number,
 ): Promise<Client> {
   const url = await redisUrlOf(settings);
   const parsed = parseRedisUrl(url);
@@ -83,9 +90,9 @@ async function connectWith<Client extends Redis>(
   try {
     // A connection attempt cannot be aborted during its DNS lookup.
     if (parsed.kind === "single") {
-      await Promise.all(parsed.nodes.map(({ host }) => resolveName(host, patienceMs())));
+      await Promise.all(parsed.nodes.map(({ host }) => resolveName(host, waitMs())));
     }
-    await within(patienceMs(), connect(redis, parsed));
+    await within(waitMs(), connect(redis, parsed));
     return redis;
   } catch (error) {
     redis.disconnect();

@@ -17,12 +17,12 @@ export async function within<T>(deadlineMs: number, work: Promise<T>): Promise<T
   }
 }
 
-/** A command answers within 3 s, its own start included. */
+/** `status` and `doctor` answer within 3 s, their own start included. */
 const ANSWER_MS = 2600;
 
-/** Each part of a command may wait at least this long, ms. */
+/** Each part of them may wait at least this long, ms. */
 const LEAST_MS = 1000;
 
-/** How long a command may wait for one thing now, ms. */
+/** How long they may wait for one thing now, ms. */
 export const patienceMs = (): number =>
   Math.round(Math.max(LEAST_MS, ANSWER_MS - performance.now()));

@@ -87,8 +87,11 @@ it("Redis is far away, then silent, then frozen", async () => {
   network.release();
 
   redis.signal("SIGSTOP");
+  // A command that acts is not in a hurry.
+  const patient = cli(env, "dead", "list", "--json");
   const frozen = await cli(env, "status");
   redis.signal("SIGCONT");
+  expect(await patient).toMatchObject({ code: 0, err: "" });
   expect(frozen).toMatchObject({ code: 1, out: "" });
   expect(frozen.err).toMatch(/no answer within/);
   await waitFor(async () => (await timed(`${daemon.url}/readyz`)).status === 200, {
