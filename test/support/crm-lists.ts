@@ -12,6 +12,8 @@ export interface CrmList {
   pageSize: number;
   /** What the CRM says instead of the truth. */
   readonly lies: { total?: number; next?: string };
+  /** Records as they were after each write over the API, the oldest first. */
+  readonly written?: Json[];
 }
 
 export interface ListRequest {
@@ -359,7 +361,7 @@ export const LISTS: Readonly<Record<string, AnswerList>> = {
     });
   },
 
-  espocrm({ body, method, path, query, headers }, { records, pageSize, lies }) {
+  espocrm({ body, method, path, query, headers }, { records, pageSize, lies, written }) {
     const [, entity = "", id] = /^\/api\/v1\/(\w+)(?:\/(\w+))?$/.exec(path) ?? [];
     const all = records.get(entity);
     if (all === undefined) return undefined;
@@ -371,6 +373,7 @@ export const LISTS: Readonly<Record<string, AnswerList>> = {
         entity,
         all.map((record) => (record === one ? changed : record)),
       );
+      written?.push(changed);
       return ok(changed);
     }
     if (id !== undefined) return one && ok(one);

@@ -264,6 +264,7 @@ export async function standInFor(crm: CrmApiCase | CrmAccess): Promise<StandIn> 
       associations: new Map(),
       pageSize: 1000,
       lies: {},
+      written: [],
     },
     description: { fields: new Map(), webhooks: undefined, url: "", forbidden: new Set() },
     reads: [],
