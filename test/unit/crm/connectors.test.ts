@@ -32,6 +32,6 @@ test.for(["0123456789abcdef", "Contact/update=a b", "Contact=a", "Contact/remove
 );
 
 test("the page names the version of HubSpot's API that is asked", () => {
-  const page = readFileSync(join(import.meta.dirname, "../../../docs/webhooks.md"), "utf8");
+  const page = readFileSync(join(import.meta.dirname, "../../../docs/crm/hubspot.md"), "utf8");
   expect(page).toContain(`the API version ${HUBSPOT_VERSION}`);
 });

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { examineConfig } from "../../../src/config.ts";
@@ -11,8 +11,8 @@ const VARIABLES = [...read("src/config.ts").matchAll(/^ {2}"?([A-Z][A-Z_]+)"?[:,
   ([, name = ""]) => name,
 );
 
-const PAGES = ["configuration.md", "webhooks.md", "deploy.md"]
-  .map((page) => read(`docs/${page}`))
+const PAGES = globSync("docs/{configuration,webhooks,deploy,crm/*}.md", { cwd: ROOT })
+  .map(read)
   .join("\n");
 
 it("the pages explain every variable", () => {

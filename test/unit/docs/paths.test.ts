@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 
 const ROOT = join(import.meta.dirname, "../../..");
-const PAGES = ["README.md", "CONTRIBUTING.md", ...globSync("docs/*.md", { cwd: ROOT })];
+const PAGES = ["README.md", "CONTRIBUTING.md", ...globSync("docs/{,crm/}*.md", { cwd: ROOT })];
 
 /** Paths of the repository in code spans, such as `src/sync/decide.ts` or `workers/sync.ts`. */
 const PATH = /`((?:src|workers|test|bench|deploy|docs|mappings|examples)\/[\w./-]*)/g;

@@ -82,7 +82,7 @@ test("a mistake in one source hides none of the others", () => {
 });
 
 test("the guide explains every key, and its example is right", () => {
-  const guide = readFileSync(join(import.meta.dirname, "../../../docs/mapping.md"), "utf8");
+  const guide = readFileSync(join(import.meta.dirname, "../../../docs/webhooks.md"), "utf8");
   for (const key of keysAt(["pull", "acme"])) expect(guide, key).toContain(`| \`${key}\` |`);
   for (const key of keysAt(["pull", "acme", "paging"])) expect(guide, key).toContain(`${key}: `);
   const [, example = ""] = /```yaml\npull:\n {2}acme:\n([^]*?)```/.exec(guide) ?? [];
