@@ -31,7 +31,7 @@ export const IDLE: Readings = {
     returns: [],
     stopped: undefined,
     until: undefined,
-    pacing: "free",
+    pacing: "burst",
     hasSent: true,
     drainedAt: () => 0,
   },

@@ -135,8 +135,6 @@ export const LOG_EVENTS = {
 
   "quota.throttled": "The service answered 429; no process sends for a while.",
   "quota.pacing_changed": "An unexplained 429 has switched pacing to steady.",
-  "quota.bursts_proven":
-    "The service accepted more than a token bucket would have: bursts are allowed.",
   "quota.spent_elsewhere":
     "Another program has spent requests of the same quota; the count was corrected.",
   "quota.redis_error": "The quota could not read or write its state in Redis.",

@@ -7,7 +7,6 @@ import type { SlidingLog } from "./sliding-log.ts";
 export type QuotaEvent =
   | "quota.throttled"
   | "quota.pacing_changed"
-  | "quota.bursts_proven"
   | "quota.spent_elsewhere"
   | "quota.redis_error";
 
@@ -48,13 +47,6 @@ export function createFeedback({
     if (switched) log.warn({ pacing: "steady", for_hours: 24 }, "quota.pacing_changed");
   }
 
-  async function proveBursts(status: number | undefined, taken: TakenPermit, tripMs: number) {
-    if (taken.pacing !== "probing" && taken.snapshot.state.failures === 0) return;
-    const accepted = status !== undefined && status < 500 && status !== 401 && status !== 403;
-    const proved = await pacer.answered({ permitId: taken.permitId, accepted, tripMs });
-    if (proved) log.info({ pacing: "free" }, "quota.bursts_proven");
-  }
-
   /** When the service counts more requests than we do, another program spends the same quota. */
   async function compareCounts(headers: ReplyHeaders, { snapshot }: TakenPermit) {
     const remaining = isForeign(headers) ? undefined : remainingOf(headers);
@@ -67,11 +59,10 @@ export function createFeedback({
   }
 
   return {
-    /** @param tripMs time from the permit to the reply. */
-    async learn({ status, headers = {} }: ExchangeResult, taken: TakenPermit, tripMs: number) {
+    async learn({ status, headers = {} }: ExchangeResult, taken: TakenPermit) {
       if (status === 429) return throttled(headers, taken);
       if (status === undefined) await pacer.unanswered();
-      await proveBursts(status, taken, tripMs);
+      await pacer.answered(taken);
       await compareCounts(headers, taken);
     },
   };

@@ -187,8 +187,7 @@ export class PermitIssuer {
   #permitOf(lane: Lane, taken: TakenPermit): Permit {
     const { feedback, gate, pacer, slots, onError } = this.#options;
     const { permitId, requestedAt } = taken;
-    const grantedAt = performance.now();
-    let sentAt = grantedAt;
+    let sentAt = performance.now();
     let stopKeeping = () => {};
     const returned = (windows: "both" | "hour", burst: number) => {
       const returning = [
@@ -210,7 +209,7 @@ export class PermitIssuer {
         stopKeeping();
         const now = performance.now();
         const tripMs = result.status === undefined ? undefined : now - sentAt;
-        const learning = feedback.learn(result, taken, now - grantedAt);
+        const learning = feedback.learn(result, taken);
         await Promise.all([slots.end(permitId, slots.afterReply(tripMs)), learning]).catch(onError);
       },
     });

@@ -1,6 +1,6 @@
 /**
  * The state of pacing that all processes share, and how it changes: turns, stops after a 429, and
- * whether bursts are allowed. Pure: each function takes the state that was read and returns the new one,
+ * whether requests go in bursts. Pure: each function takes the state that was read and returns the new one,
  * which is written only if nobody else has changed it meanwhile (lua/take.lua, lua/change-pacing.lua).
  * Times in ms, by Redis' clock.
  */
@@ -9,8 +9,8 @@ import { turnAt, type Pace } from "./pacing.ts";
 /** What QUOTA_PACING allows: see docs/adr/0002. */
 export type PacingSetting = "auto" | "burst" | "steady";
 
-/** How requests follow each other now: bursts are allowed, are being tried, or are given up for a day. */
-export type Pacing = "free" | "probing" | "steady";
+/** How requests follow each other now: in bursts, or only at the hour's even rate. */
+export type Pacing = "burst" | "steady";
 
 export interface PaceState {
   /** Until when no process sends, after a 429. */
@@ -21,26 +21,12 @@ export interface PaceState {
   readonly turn: number;
   /** When the steady bucket is full again (the "theoretical arrival time" of GCRA). */
   readonly tat: number;
-  /** Until when pacing is steady, and until when bursts count as allowed. */
+  /** Until when pacing is steady. */
   readonly steady: number;
-  readonly proven: number;
   /** When the last request ended without a reply. */
   readonly unanswered: number;
-  /** Permit id → until when its request counts as in flight, while probing and after a 429. */
+  /** Permit id → until when its request counts as in flight, after a 429. */
   readonly inFlight: Readonly<Record<string, number>>;
-  /** What was learnt while probing; absent before the first reply. */
-  readonly bucket?: Bucket;
-}
-
-/** A bucket of one burst that is refilled at the hour's rate, counted by replies. */
-interface Bucket {
-  /** Its tokens, and when they were counted. */
-  readonly level: number;
-  readonly at: number;
-  /** The longest time from permit to reply. */
-  readonly trip: number;
-  /** Replies accepted while the bucket would have been about empty. */
-  readonly eased: number;
 }
 
 export interface PaceRules {
@@ -48,7 +34,7 @@ export interface PaceRules {
   readonly burst: number;
   /** Time in which the hour's rate gains one token. */
   readonly steadyMs: number;
-  /** For so long a proof of bursts counts, and an unexplained 429 makes pacing steady. */
+  /** For so long an unexplained 429 makes pacing steady. */
   readonly dayMs: number;
 }
 
@@ -73,7 +59,6 @@ const NEW: PaceState = {
   turn: 0,
   tat: 0,
   steady: 0,
-  proven: 0,
   unanswered: 0,
   inFlight: {},
 };
@@ -81,23 +66,13 @@ const NEW: PaceState = {
 export const parsePaceState = (text: string): PaceState =>
   text === "" ? NEW : { ...NEW, ...(JSON.parse(text) as Partial<PaceState>) };
 
-export function pacingOf(
-  { steady, proven }: PaceState,
-  now: number,
-  setting: PacingSetting,
-): Pacing {
-  if (setting === "burst") return "free";
-  if (setting === "steady" || steady > now) return "steady";
-  return proven > now ? "free" : "probing";
-}
+export const pacingOf = ({ steady }: PaceState, now: number, setting: PacingSetting): Pacing =>
+  setting === "steady" || (setting === "auto" && steady > now) ? "steady" : "burst";
 
 /** Turns at once from the steady bucket. The other half of it covers delays on the way. */
 const depthOf = ({ burst }: PaceRules): number => Math.max(1, Math.floor(burst / 2));
 
-const levelAt = ({ bucket }: PaceState, now: number, { burst, steadyMs }: PaceRules): number =>
-  bucket === undefined ? burst : Math.min(burst, bucket.level + (now - bucket.at) / steadyMs);
-
-/** While probing, and after a 429, a request counts as in flight for at most this long, ms. */
+/** After a 429 a request counts as in flight for at most this long, ms. */
 const IN_FLIGHT_MAX_MS = 35_000;
 
 /** Pause before the next look at requests in flight, ms. */
@@ -122,28 +97,21 @@ export function claimTurn(
   const due = intervalMs > 0 ? turnAt(pace, state.turn, lowestRank) : now;
   if (due > now) return due - now;
 
-  const pacing = pacingOf(state, now, rules.setting);
   // After a 429 one request goes alone: it finds out whether the stop was long enough.
   const alone = state.failures > 0;
   const inFlight = Object.fromEntries(
     Object.entries(state.inFlight).filter(([, until]) => until > now),
   );
-  const count = Object.keys(inFlight).length;
-  if (alone && count > 0) return LOOK_MS;
+  if (alone && Object.keys(inFlight).length > 0) return LOOK_MS;
 
   let { tat } = state;
-  if (pacing === "steady") {
+  if (pacingOf(state, now, rules.setting) === "steady") {
     tat = Math.max(tat, now);
     const early = tat - now - (depthOf(rules) - 1) * rules.steadyMs;
     if (early > 0) return early;
     tat += rules.steadyMs;
-  } else if (pacing === "probing") {
-    // Where a reply takes longer than a token, one request at a time would never prove a burst: allow
-    // more in flight, step by step.
-    const allowed = Math.floor((state.bucket?.eased ?? 0) / 4);
-    if (count > allowed && levelAt(state, now, rules) - count < 1) return LOOK_MS;
   }
-  if (alone || pacing === "probing") inFlight[permitId] = now + IN_FLIGHT_MAX_MS;
+  if (alone) inFlight[permitId] = now + IN_FLIGHT_MAX_MS;
   // After a late turn the next one may be early; otherwise every delay would be lost for good.
   const turn = Math.max(state.turn + intervalMs, now - intervalMs);
   return { ...state, tat, inFlight, turn };
@@ -163,43 +131,11 @@ export const returnTurn = (state: PaceState, taken: TakenTurn, rules: PaceRules)
   tat: taken.pacing === "steady" ? state.tat - rules.steadyMs : state.tat,
 });
 
-/** Tokens below zero at which no bucket of one burst could have accepted a request. */
-const PROOF_MARGIN = 0.5;
-
-/** A reply that is no 429. */
-export interface Reply {
-  readonly permitId: string;
-  readonly accepted: boolean;
-  /** Time from permit to reply. */
-  readonly tripMs: number;
-}
-
-/**
- * Learns from a reply while bursts are unproven. Our bucket is counted by replies, so it holds less than
- * the service's own one, by at most what flows in while a request is under way. A request that is
- * accepted although even with that our bucket is empty, by more than the margin, proves that bursts are
- * allowed.
- */
-export function learnReply(
-  state: PaceState,
-  now: number,
-  { permitId, accepted, tripMs }: Reply,
-  rules: PaceRules,
-): PaceState {
-  const { steadyMs } = rules;
-  const level = levelAt(state, now, rules);
-  const trip = Math.max(state.bucket?.trip ?? 0, tripMs);
-  // While a slow reply is under way the bucket fills: what counts is how full it was at the permit.
-  const isEased = accepted && level - tripMs / steadyMs < 2 && state.proven <= now;
-  const eased = (state.bucket?.eased ?? 0) + (isEased ? 1 : 0);
-  const isProven = isEased && level + trip / steadyMs <= -PROOF_MARGIN;
-  return {
-    ...landed(state, permitId),
-    failures: 0,
-    bucket: { level: level - 1, at: now, trip, eased },
-    proven: isProven ? now + rules.dayMs : state.proven,
-  };
-}
+/** A reply that is no 429 ends the time in which requests go alone. */
+export const learnReply = (state: PaceState, permitId: string): PaceState => ({
+  ...landed(state, permitId),
+  failures: 0,
+});
 
 /** Notes that a request got no reply: the service may count it later than our own log does. */
 export const missReply = (state: PaceState, now: number): PaceState => ({
@@ -243,9 +179,8 @@ export function throttle(
   const stopped = { ...landed(state, permitId), failures, stop };
   const countsLate = now - state.unanswered < COUNTED_LATE_MS;
   if (rules.setting !== "auto" || !unexplained || countsLate) return stopped;
-  const { bucket: _, ...rest } = stopped;
   const tat = now + depthOf(rules) * rules.steadyMs;
-  return { ...rest, steady: now + rules.dayMs, tat, proven: 0 };
+  return { ...stopped, steady: now + rules.dayMs, tat };
 }
 
 /** Without this permit among the requests in flight. */

@@ -15,7 +15,6 @@ import {
   throttle,
   type PaceRules,
   type PaceState,
-  type Reply,
   type TakenTurn,
   type Throttling,
   pacingOf,
@@ -194,16 +193,13 @@ export class Pacer {
   /** Returns a turn that was not used. */
   async returnTurn(taken: TakenPermit): Promise<void> {
     const { intervalMs, pacing, snapshot } = taken;
-    if (intervalMs === 0 && pacing === "free" && snapshot.state.failures === 0) return;
+    if (intervalMs === 0 && pacing === "burst" && snapshot.state.failures === 0) return;
     await this.#reduce((state) => returnTurn(state, taken, this.#rules));
   }
 
-  /** Learns from a reply that is no 429. @returns whether it proved that bursts are allowed. */
-  async answered(reply: Reply): Promise<boolean> {
-    const { now, before, after } = await this.#reduce((state, at) =>
-      learnReply(state, at, reply, this.#rules),
-    );
-    return before.proven <= now && after.proven > now;
+  /** Learns from the first reply after a 429 that is none. */
+  async answered({ permitId, snapshot }: TakenPermit): Promise<void> {
+    if (snapshot.state.failures > 0) await this.#reduce((state) => learnReply(state, permitId));
   }
 
   /** Notes that a request got no reply. */

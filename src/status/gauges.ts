@@ -24,7 +24,7 @@ import { clockAheadNow } from "./source-clock.ts";
 import { drainedAt, STOP_REASONS, stopReasonsIn } from "./stops.ts";
 
 /** `fallback`: steady pacing that was not configured, after an unexplained 429. */
-const PACINGS = ["probing", "free", "steady", "fallback"] as const;
+const PACINGS = ["burst", "steady", "fallback"] as const;
 
 type Labels = Readonly<Record<string, string>>;
 type Sample = readonly [labels: Labels, value: number];

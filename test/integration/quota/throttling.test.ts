@@ -1,4 +1,3 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { expect, inject, test } from "vitest";
 import type { ReplyHeaders } from "../../../src/quota/permit.ts";
 import { slowNetwork } from "../../support/slow-network.ts";
@@ -124,24 +123,6 @@ test("An unexplained 429 makes pacing steady for 24 hours, in every process", as
   // The bucket is taken to be empty: one token each 20 ms, and the five of the pause.
   const times = await spend(other.quota, 20);
   expect((times[19] ?? 0) - (times[0] ?? 0)).toBeGreaterThan((19 - 5) * 20 - 25);
-});
-
-test("Bursts are proven also where a reply takes longer than the hour's even pace", async () => {
-  // An even pace of 200 ms.
-  const limits = { perHour: 300, hourMs: 60_000, burst: 5, burstMs: 300 };
-  const { quota, logged } = await openQuota(limits);
-  const isProven = () => logged.includes("quota.bursts_proven");
-  const send = async () => {
-    while (!isProven()) {
-      const permit = await quota.acquire("live");
-      permit.use();
-      permit.spend();
-      await delay(225);
-      await permit.done({ status: 200 });
-    }
-  };
-  void Promise.all(Array.from({ length: 10 }, send)).catch(() => {}); // ends with the quota
-  await waitFor(isProven, { deadlineMs: 15_000, what: "bursts are proven" });
 });
 
 test("A 429 after a request without a reply does not make pacing steady", async () => {

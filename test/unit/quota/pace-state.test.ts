@@ -115,8 +115,7 @@ test("after a 429 one request goes alone, until a reply is no 429", () => {
   let state = throttled(NEW, NOW, {}, FREE);
   state = taken(state, NOW + 1000, { permitId: "alone" });
   expect(claim(state, NOW + 1000)).toBe(20);
-  const reply = { permitId: "alone", accepted: true, tripMs: 100 };
-  state = learnReply(state, NOW + 1100, reply, FREE);
+  state = learnReply(state, "alone");
   expect(taken(state, NOW + 1100).inFlight).toEqual({});
   // A process that died with it stops the others for 35 s.
   const dead = taken(throttled(NEW, NOW, {}, FREE), NOW + 1000, { permitId: "dead" });
@@ -124,30 +123,11 @@ test("after a 429 one request goes alone, until a reply is no 429", () => {
 });
 
 test("an unexplained 429 makes pacing steady for a day, unless a request may be counted late", () => {
-  const steady = throttled({ ...NEW, proven: NOW + 9e9 }, NOW);
+  const steady = throttled(NEW, NOW);
   expect(pacingOf(steady, NOW + 86_399_999, "auto")).toBe("steady");
-  expect(pacingOf(steady, NOW + 86_400_000, "auto")).toBe("probing");
-  expect(pacingOf(steady, NOW, "burst")).toBe("free");
+  expect(pacingOf(steady, NOW + 86_400_000, "auto")).toBe("burst");
+  expect(pacingOf(steady, NOW, "burst")).toBe("burst");
   const late = throttled(missReply(NEW, NOW - 299_000), NOW);
-  expect(pacingOf(late, NOW, "auto")).toBe("probing");
-  expect(pacingOf(throttled(NEW, NOW, { unexplained: false }), NOW, "auto")).toBe("probing");
-});
-
-test("requests that a bucket of one burst would reject go one by one, and prove bursts", () => {
-  let state = NEW;
-  // The first burst goes as the specification allows; its replies come at once.
-  for (let n = 0; n < 20; n += 1) state = taken(state, NOW, { permitId: `p${n}` }, AUTO);
-  expect(claim(state, NOW, {}, AUTO)).toBe(20);
-  const answer = (permitId: string) =>
-    (state = learnReply(state, NOW, { permitId, accepted: true, tripMs: 0 }, AUTO));
-  for (let n = 0; n < 20; n += 1) answer(`p${n}`);
-  // The bucket is empty; half a token below that no bucket could have accepted it.
-  state = taken(state, NOW, { permitId: "first beyond" }, AUTO);
-  answer("first beyond");
-  expect(pacingOf(state, NOW, "auto")).toBe("probing");
-  expect(claim(taken(state, NOW, { permitId: "second" }, AUTO), NOW, {}, AUTO)).toBe(20);
-  state = taken(state, NOW, { permitId: "second" }, AUTO);
-  answer("second");
-  expect(pacingOf(state, NOW, "auto")).toBe("free");
-  expect(pacingOf(state, NOW + 86_400_000, "auto")).toBe("probing");
+  expect(pacingOf(late, NOW, "auto")).toBe("burst");
+  expect(pacingOf(throttled(NEW, NOW, { unexplained: false }), NOW, "auto")).toBe("burst");
 });

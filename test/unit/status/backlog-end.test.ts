@@ -25,7 +25,7 @@ const quotaOf = (given: Partial<QuotaSnapshot> = {}) => {
     state: parsePaceState(""),
     stateText: "",
     lowestRank: undefined,
-    pacing: "free",
+    pacing: "burst",
     returns: Array.from({ length: HOUR_PARTS }, () => 0),
     demand: Array.from({ length: SLICES_KEPT }, () => 0),
     current: { changed: 0, passed: 0 },

@@ -69,7 +69,7 @@ describe("series", () => {
     expect(of("queue_jobs", { queue: "sync", state: "delayed" })).toMatchObject([{ value: 2 }]);
     expect(of("oldest_unsynced_age_seconds", { lane: "live" })).toMatchObject([{ value: 5 }]);
     expect(of("quota_pacing", { mode: "fallback" })).toMatchObject([{ value: 1 }]);
-    expect(of("quota_pacing", { mode: "free" })).toMatchObject([{ value: 0 }]);
+    expect(of("quota_pacing", { mode: "burst" })).toMatchObject([{ value: 0 }]);
     expect(of("sending_stopped", { reason: "token_denied" })).toMatchObject([{ value: 1 }]);
     expect(of("sending_stopped", { reason: "throttled" })).toMatchObject([{ value: 0 }]);
     expect(of("auth_state").filter(({ value }) => value === 1)).toHaveLength(1);
