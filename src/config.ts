@@ -69,8 +69,6 @@ const list = z
   .string()
   .transform((text) => [...new Set(text.split(",").map((part) => part.trim().toLowerCase()))]);
 
-const otlpProtocol = choice(["http/protobuf", "http/json"]);
-
 /** An IP address, or a network as address/bits. */
 function isNetwork(text: string): boolean {
   const [address = "", bits, ...rest] = text.split("/");
@@ -235,18 +233,6 @@ const variables = {
   OIDC_APPROVE: z.string().optional(),
   LOG_CRM_CODES: z.literal("1", { error: "may only be 1" }).optional(),
   OTEL_EXPORTER_OTLP_ENDPOINT: httpUrl.optional(),
-  OTEL_EXPORTER_OTLP_PROTOCOL: otlpProtocol.default("http/protobuf"),
-  // OpenTelemetry reads the three addresses itself, and would ignore a wrong one without a word.
-  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: httpUrl.optional(),
-  OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: httpUrl.optional(),
-  OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: httpUrl.optional(),
-  OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: otlpProtocol.optional(),
-  OTEL_EXPORTER_OTLP_METRICS_PROTOCOL: otlpProtocol.optional(),
-  OTEL_EXPORTER_OTLP_LOGS_PROTOCOL: otlpProtocol.optional(),
-  OTEL_TRACES_EXPORTER: oneOf(["otlp", "none"], "otlp"),
-  OTEL_METRICS_EXPORTER: oneOf(["otlp", "none"], "otlp"),
-  OTEL_LOGS_EXPORTER: oneOf(["otlp", "none"], "otlp"),
-  OTEL_METRIC_EXPORT_INTERVAL: whole(1000, 60_000, 3_600_000),
   OTEL_TRACES_SAMPLER: oneOf(
     [
       "always_on",
@@ -337,9 +323,6 @@ const SECRETS = {
   REDTAIL_API_KEY: undefined,
   REDTAIL_USER_KEY: undefined,
   OTEL_EXPORTER_OTLP_HEADERS: undefined,
-  OTEL_EXPORTER_OTLP_TRACES_HEADERS: undefined,
-  OTEL_EXPORTER_OTLP_METRICS_HEADERS: undefined,
-  OTEL_EXPORTER_OTLP_LOGS_HEADERS: undefined,
   NOTIFY_URL: secretRules.notifyUrl,
   NOTIFY_SECRET: secretRules.signing,
   OUTCOME_WEBHOOK: secretRules.notifyUrl,

@@ -3,7 +3,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { EXIT_CONFIG } from "../src/config.ts";
 import { redisTarget } from "../src/ops/connect-redis.ts";
 import { meetRedis } from "../src/ops/open-redis.ts";
-import type { Otlp } from "../src/ops/otlp.ts";
 import type { Shutdown } from "../src/ops/shutdown.ts";
 import type { ServiceAddress } from "../src/service/open-service.ts";
 import type { Role } from "../src/state/heartbeats.ts";
@@ -45,8 +44,6 @@ export interface DaemonOptions extends RuntimeOptions {
   readonly service: ServiceAddress | undefined;
   /** Opens the console in a trial, where there are no tokens for people. */
   readonly trialToken?: string | undefined;
-  /** Sends the series of /metrics to a collector; undefined without one. */
-  readonly exportMetrics?: Otlp["exportMetrics"];
   readonly shutdown: Shutdown;
 }
 
@@ -55,8 +52,6 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   const { config, redisUrl, roles, log, shutdown } = options;
   await meetRedis(redisTarget(config, redisUrl), REDIS_WAIT_MS);
   const runtime = shutdown.closes("redis", createRuntime(options));
-  // Ends after the work, so that all of it counts, and before Redis, which would look as if it were away.
-  shutdown.closes("metrics export", options.exportMetrics?.(runtime.scrape.series));
   // Nothing works on a state of another version. While Redis is away, only HTTP answers.
   const takenOver = takeOverState(runtime);
   // A start without Redis is notified, too.

@@ -5,9 +5,8 @@ import { loadMapping } from "../mapping/load-mapping.ts";
 import { webhookProblems } from "../mapping/webhooks/secrets.ts";
 import { changeLevelOnSignal, createLog, type Logger } from "../ops/log.ts";
 import { withoutPassword } from "../ops/redis-url.ts";
-import type { Otlp } from "../ops/otlp.ts";
 import { Shutdown } from "../ops/shutdown.ts";
-import { NO_TRACING } from "../ops/tracing.ts";
+import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
 import { VERSION } from "../ops/version.ts";
 import { templateOf } from "../service/client.ts";
 import type { ServiceAddress } from "../service/open-service.ts";
@@ -60,11 +59,10 @@ async function start(options: StartOptions): Promise<void> {
   // Without this check only the senders would notice a missing secret, by a 401 for each request.
   if (roles.has("http")) refuse(webhookProblems(mapping.webhooks, config));
   if (roles.has("intake")) refuse(pullProblems(config, mapping));
-  let otlp: Otlp | undefined;
+  let tracing = NO_TRACING;
   const log = createLog(config.LOG_LEVEL, {
     ...(isForPeople(config, process.stderr) && { destination: await textDestination() }),
-    copy: (line) => otlp?.exportLine?.(line),
-    context: () => otlp?.tracing.spanIds?.() ?? {},
+    context: () => tracing.spanIds?.() ?? {},
   });
   changeLevelOnSignal(log);
   const shutdown = new Shutdown(log, config.SHUTDOWN_DELAY_MS);
@@ -75,21 +73,17 @@ async function start(options: StartOptions): Promise<void> {
   };
   process.on("unhandledRejection", defect).on("uncaughtException", defect);
   try {
-    otlp = shutdown.closes("telemetry", await otlpOf(config, log));
+    tracing = shutdown.closes("traces", await tracingOf(config, log));
     log.info({ version: VERSION, node: process.version, roles: [...roles] }, "daemon.starting");
     for (const one of mistypedVariables(config)) log.warn({ ...one }, "config.variable_unread");
-    const { tracing = NO_TRACING, exportMetrics } = otlp ?? {};
-    await startParts(options, { config, mapping, log, tracing, exportMetrics, shutdown });
+    await startParts(options, { config, mapping, log, tracing, shutdown });
   } catch (error) {
     await shutdown.run();
     throw error;
   }
 }
 
-type Shared = Pick<
-  DaemonOptions,
-  "config" | "exportMetrics" | "log" | "mapping" | "shutdown" | "tracing"
->;
+type Shared = Pick<DaemonOptions, "config" | "log" | "mapping" | "shutdown" | "tracing">;
 
 async function startParts({ json, roles, ...options }: StartOptions, shared: Shared) {
   const { config, log, shutdown } = shared;
@@ -134,27 +128,13 @@ const addressOf = ({ url, token }: OwnService): ServiceAddress => ({
   token: () => token,
 });
 
-async function otlpOf(config: Config, log: Logger): Promise<Otlp | undefined> {
-  if (config.OTEL_EXPORTER_OTLP_ENDPOINT === undefined) return undefined;
+async function tracingOf(config: Config, log: Logger): Promise<Tracing> {
+  if (config.OTEL_EXPORTER_OTLP_ENDPOINT === undefined) return NO_TRACING;
   // OpenTelemetry is loaded only when a collector is configured.
-  const { openOtlp } = await import("../ops/otlp.ts");
-  function signal<T>(name: "TRACES" | "METRICS" | "LOGS", more: T) {
-    if (config[`OTEL_${name}_EXPORTER`] === "none") return undefined;
-    const own = `OTEL_EXPORTER_OTLP_${name}` as const;
-    const protocol = config[`${own}_PROTOCOL`] ?? config.OTEL_EXPORTER_OTLP_PROTOCOL;
-    const headers = ["OTEL_EXPORTER_OTLP_HEADERS", `${own}_HEADERS`].flatMap(
-      (variable) => settingOf(config, variable) ?? [],
-    );
-    return { protocol, headers, ...more };
-  }
+  const { openTracing } = await import("../ops/tracing-otel.ts");
   const { OTEL_TRACES_SAMPLER: sampler, OTEL_TRACES_SAMPLER_ARG: ratio } = config;
-  return openOtlp({
-    traces: signal("TRACES", { sampler, ratio, templateOf }),
-    metrics: signal("METRICS", { everyMs: config.OTEL_METRIC_EXPORT_INTERVAL }),
-    logs: signal("LOGS", { hashesRecords: config.LOG_CRM_CODES === "1" }),
-    version: VERSION,
-    log,
-  });
+  const headers = settingOf(config, "OTEL_EXPORTER_OTLP_HEADERS");
+  return openTracing({ sampler, ratio, templateOf, headers, version: VERSION, log });
 }
 
 function explainPorts(error: unknown, { HTTP_HOST, OPS_HOST = HTTP_HOST, OPS_PORT }: Config) {

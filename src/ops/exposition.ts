@@ -1,7 +1,4 @@
-/**
- * The two formats in which Prometheus reads metrics, and their series for OTLP. Only OpenMetrics can
- * carry exemplars.
- */
+/** The two formats in which Prometheus reads metrics. Only OpenMetrics can carry exemplars. */
 import { Registry, type Metric, type OpenMetricsContentType } from "prom-client";
 
 export type MetricsFormat = "text" | "openmetrics";
@@ -36,20 +33,3 @@ export async function expose(registry: Registry, format: MetricsFormat): Promise
   }
   return open.metrics();
 }
-
-/** A metric and its samples. prom-client's own type says that `type` is a number. */
-export interface Series {
-  readonly name: string;
-  readonly help: string;
-  /** crmsync defines no summary. */
-  readonly type: "counter" | "gauge" | "histogram";
-  readonly values: readonly {
-    readonly labels: Readonly<Record<string, string | number>>;
-    readonly value: number;
-    /** Of a histogram: its name with _bucket, _sum or _count. */
-    readonly metricName?: string;
-  }[];
-}
-
-export const seriesOf = async (registry: Registry): Promise<readonly Series[]> =>
-  (await registry.getMetricsAsJSON()) as unknown as readonly Series[];

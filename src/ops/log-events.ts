@@ -226,15 +226,8 @@ export const LOG_EVENTS = {
 
   "tracing.unavailable": "The trace collector does not answer; spans are dropped until it does.",
   "tracing.recovered": "The trace collector answers again.",
-  "metrics.unavailable":
-    "The collector does not take metrics; each export has all counts so far, so only times in between are missing.",
-  "metrics.recovered": "The collector takes metrics again.",
-  "metrics.unreadable": "The metrics could not be read for the collector: a defect of crmsync.",
-  "logs.unavailable":
-    "The collector does not take log lines; it gets none until it does. This log has all of them.",
-  "logs.recovered": "The collector takes log lines again.",
-  "telemetry.warning":
-    "OpenTelemetry warns about what it sends, or about a variable.\n`why` is its text. It is about items that the collector rejects (partial success), an answer that is not OTLP, spans dropped because too many waited. At most one line of a kind in ten minutes.",
+  "tracing.warning":
+    "OpenTelemetry warns about what it sends, or about a variable.\n`why` is its text. It is about spans that the collector rejects (partial success), an answer that is not OTLP, spans dropped because too many waited. At most one line of a kind in ten minutes.",
 } as const;
 
 export type LogEvent = keyof typeof LOG_EVENTS;

@@ -107,18 +107,12 @@ export interface Logger {
 export interface LogOptions {
   /** Default: JSON lines on stderr; stdout is for the output of commands. */
   readonly destination?: DestinationStream;
-  /** Gets each line after it was written. */
-  readonly copy?: (line: string) => void;
   /** Fields that every line gets from where it is written: the ids of the active span. */
   readonly context?: () => object;
 }
 
 export function createLog(level: string, options: LogOptions = {}): Logger {
-  const { destination = linesOnStderr(), copy, context = () => ({}) } = options;
-  function write(line: string): void {
-    destination.write(line);
-    copy?.(line);
-  }
+  const { destination = linesOnStderr(), context = () => ({}) } = options;
   return pino(
     {
       level,
@@ -135,7 +129,7 @@ export function createLog(level: string, options: LogOptions = {}): Logger {
       // allowed() has reduced the error already; pino's own serializer would change it again.
       serializers: { err: (fields: unknown) => fields },
     },
-    { write },
+    destination,
   );
 }
 

@@ -20,23 +20,18 @@ import {
   type Sampler,
 } from "@opentelemetry/sdk-trace";
 import { BullMQOtel } from "bullmq-otel";
-import { flushed, reportOutages, withHeaders, type ExportOptions } from "./otlp-export.ts";
-import { ScrubbingProcessor } from "./tracing-export.ts";
+import type { Logger } from "./log.ts";
+import { flushed, openExporter, resourceOf, ScrubbingProcessor } from "./tracing-export.ts";
 import { failedWith, traceRequests, typeOf } from "./tracing-requests.ts";
 import type { Tracing, TracingOptions } from "./tracing.ts";
 
 /** Outcomes that a search for failed spans must find. */
 const FAILED: ReadonlySet<unknown> = new Set(["rejected", "unavailable"]);
 
-export async function openTracing(options: ExportOptions & TracingOptions): Promise<Tracing> {
-  const { OTLPTraceExporter } =
-    options.protocol === "http/json"
-      ? await import("@opentelemetry/exporter-trace-otlp-http")
-      : await import("@opentelemetry/exporter-trace-otlp-proto");
-  const exporter = new OTLPTraceExporter(withHeaders(options));
-  reportOutages(exporter, "traces", options.log);
+export function openTracing(options: TracingOptions & { readonly log: Logger }): Tracing {
+  const exporter = openExporter(options.headers, options.log);
   const provider = new TracerProvider({
-    resource: options.resource,
+    resource: resourceOf(options.version),
     sampler: samplerOf(options),
     spanProcessors: [new ScrubbingProcessor({ exporter })],
   });

@@ -10,6 +10,9 @@ export interface TracingOptions {
   readonly ratio: number;
   /** The path of a request with its identifiers replaced by names; undefined when unknown. */
   readonly templateOf: (path: string) => string | undefined;
+  /** Headers of every export, as `name=value,…`. */
+  readonly headers: (() => string) | undefined;
+  readonly version: string;
 }
 
 /** Our own attributes of a span: a closed set, so that none can hold a record's data. */

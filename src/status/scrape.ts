@@ -1,5 +1,5 @@
-/** The process's own metrics and the gauges of shared state, as Prometheus reads them or OTLP sends them. */
-import { expose, seriesOf, type MetricsFormat, type Series } from "../ops/exposition.ts";
+/** The process's own metrics and the gauges of shared state, as Prometheus reads them. */
+import { expose, type MetricsFormat } from "../ops/exposition.ts";
 import type { Metrics } from "./metrics.ts";
 import { createGauges } from "./gauges.ts";
 import type { TimelyReadings } from "./readings.ts";
@@ -34,10 +34,6 @@ export function createScrape(
     async text(format: MetricsFormat = "text"): Promise<string> {
       await refreshed();
       return expose(metrics.registry, format);
-    },
-    series: async (): Promise<readonly Series[]> => {
-      await refreshed();
-      return seriesOf(metrics.registry);
     },
   };
 }

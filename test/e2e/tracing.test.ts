@@ -2,7 +2,7 @@
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
-import { createServer, type IncomingHttpHeaders } from "node:http";
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
@@ -158,7 +158,6 @@ test("a change is one trace from HTTP intake to the service, without personal da
     HUBSPOT_WEBHOOK_SECRET: MARK,
     LOG_CRM_CODES: "1",
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
-    OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
     OTEL_EXPORTER_OTLP_HEADERS_FILE: file("headers"),
     OTEL_RESOURCE_ATTRIBUTES: "deployment.environment.name=staging",
   };
@@ -240,11 +239,11 @@ test("a change is one trace from HTTP intake to the service, without personal da
     "service.version": expect.any(String) as string,
     "deployment.environment.name": "staging",
   });
-  expect(collector.of("traces")[0]).toMatchObject({
+  expect(collector.requests[0]).toMatchObject({
     headers: { "x-api-key": "a key" },
   });
 
-  const sent = Buffer.concat(collector.of("traces").map(({ body }) => body)).toString("latin1");
+  const sent = Buffer.concat(collector.requests.map(({ body }) => body)).toString("latin1");
   for (const secret of [MARK, sandbox.token, "pat-1", "512840017733", "pageSize"]) {
     expect(sent).not.toContain(secret);
   }
@@ -261,7 +260,6 @@ test("failed changes are failed spans, and lines and exemplars name the span the
   await using daemon = await startDaemon(
     envFor(sandbox, {
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
-      OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
       RETRY_BASE_MS: "20",
       // A change whose request may have been applied waits as long for its retry.
       SERVICE_TIMEOUT_MS: "3000",
@@ -315,7 +313,7 @@ test("failed changes are failed spans, and lines and exemplars name the span the
 /** A daemon with it names on stderr what it loads of OpenTelemetry. */
 const HOOKS = `import { registerHooks } from "node:module";
   registerHooks({ load(url, context, next) {
-    if (/@opentelemetry.(?!api.)|bullmq-otel|tracing-|ops.otlp/.test(url)) console.error("loaded " + url);
+    if (/@opentelemetry.(?!api.)|bullmq-otel|tracing-/.test(url)) console.error("loaded " + url);
     return next(url, context);
   } });`;
 const WATCHED = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(HOOKS)}` };
@@ -323,7 +321,7 @@ const WATCHED = { NODE_OPTIONS: `--import data:text/javascript,${encodeURICompon
 const loadedBy = ({ process }: DaemonProcess) =>
   process.stderr.filter((line) => line.startsWith("loaded "));
 
-test("protobuf by default; service name and sampling as the standard variables say", async () => {
+test("service name and sampling are as the standard variables say", async () => {
   await using collector = await otlpReceiver();
   await using sandbox = await localSandbox();
   const env = envFor(sandbox, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
@@ -331,26 +329,26 @@ test("protobuf by default; service name and sampling as the standard variables s
   await daemon.push([personEvent("a")]);
   await ended(daemon, "created", 1);
   await stop(daemon);
-  expect(collector.of("traces")[0]?.headers["content-type"]).toBe("application/x-protobuf");
-  const sent = Buffer.concat(collector.of("traces").map(({ body }) => body)).toString("latin1");
-  for (const word of ["crm-acme", "process sync", "POST /business-relations"]) {
-    expect(sent).toContain(word);
-  }
-
+  expect(collector.requests[0]).toMatchObject({
+    path: "/v1/traces",
+    headers: { "content-type": "application/json" },
+  });
+  expect(collector.resources()[0]).toMatchObject({ "service.name": "crm-acme" });
+  expect(collector.spans().map(({ name }) => name)).toContain("process sync");
   expect(loadedBy(daemon).length).toBeGreaterThan(20);
 
-  const before = collector.of("traces").length;
+  const before = collector.requests.length;
   const none = { OTEL_TRACES_SAMPLER: "traceidratio", OTEL_TRACES_SAMPLER_ARG: "0" };
   await using silent = await startDaemon({ ...env, ...none, QUEUE_PREFIX: uniquePrefix() });
   await silent.push([personEvent("b")]);
   await ended(silent, "created", 1);
   await stop(silent);
-  expect(collector.of("traces").length).toBe(before);
+  expect(collector.requests.length).toBe(before);
 });
 
 test("without an endpoint nothing of OpenTelemetry is loaded", async () => {
   await using sandbox = await localSandbox();
-  const other = { OTEL_EXPORTER_OTLP_PROTOCOL: "grpc", OTEL_SERVICE_NAME: "other" };
+  const other = { OTEL_TRACES_SAMPLER: "some", OTEL_SERVICE_NAME: "other" };
   await using daemon = await startDaemon(envFor(sandbox, { ...WATCHED, ...other }));
   await daemon.push([personEvent("c")]);
   await waitUntilSettled(daemon);
@@ -366,7 +364,6 @@ test("a collector that is down, or never answers, costs one log line and no chan
   await using daemon = await startDaemon(
     envFor(sandbox, {
       OTEL_EXPORTER_OTLP_ENDPOINT: down.url,
-      OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
       OTEL_EXPORTER_OTLP_TIMEOUT: "500",
       LOG_LEVEL: "info",
     }),
@@ -401,12 +398,56 @@ test("a collector that is down, or never answers, costs one log line and no chan
   expect(stuck.process.stderr.filter((line) => line.includes("daemon.stop_timed_out"))).toEqual([]);
 });
 
+test("what a collector refuses is told once, and never in the way of a change", async () => {
+  let answer = (response: ServerResponse) => {
+    response.writeHead(404).end(`no ${MARK} here`);
+  };
+  await using collector = await otlpReceiver({ answer: (response) => answer(response) });
+  await using sandbox = await localSandbox();
+  await using daemon = await startDaemon(
+    envFor(sandbox, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, LOG_LEVEL: "info" }),
+  );
+  const told = () =>
+    daemon.process.stderr
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .filter(({ event }) => String(event).startsWith("tracing."))
+      .map(({ event, why }) => [event, why]);
+  const exported = async (count: number) => {
+    const before = collector.requests.length;
+    await waitFor(
+      async () => {
+        await daemon.push([another("a")]);
+        return collector.requests.length >= before + count;
+      },
+      { what: `${count} exports`, deadlineMs: 60_000 },
+    );
+  };
+  await exported(2);
+  expect(told()).toEqual([["tracing.unavailable", "HTTP 404"]]);
+
+  const partialSuccess = { rejectedSpans: 3, errorMessage: "too old\u001b[2J" };
+  answer = (response) => {
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify({ partialSuccess }));
+  };
+  await exported(2);
+  await waitFor(() => told().length >= 3, { what: "the two next lines" });
+  const inPart = expect.stringMatching(/Partial Success.*3.*too old\\+u001b/) as string;
+  expect(told().slice(1)).toEqual(
+    expect.arrayContaining([
+      ["tracing.recovered", undefined],
+      ["tracing.warning", inPart],
+    ]),
+  );
+  await waitUntilSettled(daemon);
+  expect(told()).toHaveLength(3);
+});
+
 test("each invalid variable is named, with its remedy", async () => {
   const env = {
     SERVICE_BASE_URL: "http://127.0.0.1:1",
     SERVICE_TOKEN: "t",
     OTEL_EXPORTER_OTLP_ENDPOINT: "collector:4318",
-    OTEL_EXPORTER_OTLP_PROTOCOL: "grpc",
     OTEL_TRACES_SAMPLER: "some",
     OTEL_TRACES_SAMPLER_ARG: "2",
   };
@@ -414,7 +455,6 @@ test("each invalid variable is named, with its remedy", async () => {
   expect((await daemon.ended).code).toBe(78);
   const said = daemon.stderr.join("\n");
   expect(said).toContain("OTEL_EXPORTER_OTLP_ENDPOINT must be an http or https address");
-  expect(said).toContain("OTEL_EXPORTER_OTLP_PROTOCOL must be one of http/protobuf, http/json");
   expect(said).toContain("OTEL_TRACES_SAMPLER must be one of always_on");
   expect(said).toContain("OTEL_TRACES_SAMPLER_ARG must be from 0 to 1");
 });

@@ -418,7 +418,6 @@ test("The start of a daemon loads what every daemon needs, and nothing else", ()
   }
   // Each beside its own packages: the page /queues, traces, the log for people, mappings.
   expect(loaded).not.toContain("src/http/bull-board.ts");
-  expect(loaded).not.toContain("src/ops/otlp.ts");
   expect(loaded).not.toContain("openid-client");
   expect(loaded).not.toContain("src/ops/tracing-otel.ts");
   expect(loaded).not.toContain("src/ops/log-text.ts");

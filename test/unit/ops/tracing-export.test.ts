@@ -1,7 +1,7 @@
 import { ExportResultCode, type ExportResult } from "@opentelemetry/core";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { createLog } from "../../../src/ops/log.ts";
-import { reportOutages } from "../../../src/ops/otlp-export.ts";
+import { reportOutages } from "../../../src/ops/tracing-export.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -14,7 +14,7 @@ function exporterOf() {
   const exporter = {
     export: (_items: string[], done: (result: ExportResult) => void) => void waiting.push(done),
   };
-  reportOutages(exporter, "logs", log);
+  reportOutages(exporter, log);
   const events = () => lines.map((line) => (JSON.parse(line) as { event: string }).event);
   return { exporter, waiting, events };
 }
@@ -31,12 +31,12 @@ it("an answer without an end is a failed export after 30 seconds, and its later 
   expect(results).toEqual([{ code: ExportResultCode.FAILED }]);
   waiting[0]?.(SUCCESS);
   expect(results).toHaveLength(1);
-  expect(events()).toEqual(["logs.unavailable"]);
+  expect(events()).toEqual(["tracing.unavailable"]);
 
   exporter.export([], () => {});
   waiting[1]?.(SUCCESS);
   exporter.export([], () => {});
   waiting[2]?.(SUCCESS);
   vi.advanceTimersByTime(60_000);
-  expect(events()).toEqual(["logs.unavailable", "logs.recovered"]);
+  expect(events()).toEqual(["tracing.unavailable", "tracing.recovered"]);
 });
