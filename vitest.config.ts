@@ -19,22 +19,35 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+/** Each of these takes seconds of the processor. */
+const SLOW_UNITS = [
+  "docs/commands",
+  "mapping/docs",
+  "mapping/edge-records",
+  "mapping/hostile-expressions",
+  "mapping/long-texts",
+  "ops/cron",
+  "parsers/settings",
+  "snapshot/read-snapshot",
+].map((name) => `test/unit/${name}.test.ts`);
+
+/** What `npm test` runs of the tests that need Redis or processes; the project `more` has the others. */
+const INTEGRATION = "test/integration/{event,http,quota,state,sync}/**/*.test.ts";
+const E2E = "test/e2e/{daemon,lifecycle,push,redrive,start,status}.test.ts";
+
 // Every project runs on Node's own module loader: a specifier that only a bundler could resolve
 // fails here as it would in production.
 const project = (
   name: string,
-  options: { timeout: number; redis?: boolean; isolate?: boolean },
+  include: string[],
+  { exclude = [], redis = false }: { exclude?: string[]; redis?: boolean } = {},
 ) => ({
   extends: true as const,
   test: {
     name,
-    include: [`test/${name}/**/*.test.ts`],
-    // These limits end what hangs: what is slow because the machine is busy shall pass.
-    testTimeout: options.timeout,
-    hookTimeout: options.timeout,
-    expect: { poll: { timeout: 30_000 } },
-    isolate: options.isolate ?? true,
-    ...(options.redis === true && { globalSetup: ["test/support/redis-global-setup.ts"] }),
+    include,
+    exclude,
+    globalSetup: redis ? ["test/support/redis-global-setup.ts"] : [],
   },
 });
 
@@ -43,17 +56,23 @@ export default defineConfig({
     experimental: { viteModuleRunner: false },
     // The tests mostly wait for processes and windows: more of them than cores run at once.
     maxWorkers: availableParallelism() + 3,
+    // Files change nothing that another one could see: loading all modules for each took most of their time.
+    isolate: false,
+    // These limits end what hangs: what is slow because the machine is busy shall pass.
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
+    expect: { poll: { timeout: 120_000 } },
     sequence: { sequencer: LongestFirst },
     reporters: [new SummaryReporter()],
     projects: [
-      // They change nothing that another file could see: loading all modules for each took most of their time.
-      project("unit", { timeout: 60_000, isolate: false }),
-      project("integration", { timeout: 180_000, redis: true, isolate: false }),
-      project("conformance", { timeout: 180_000 }),
-      project("chaos", { timeout: 300_000, redis: true }),
-      project("e2e", { timeout: 300_000, redis: true, isolate: false }),
-      // Not part of `npm test`: `npm run test:long`.
-      project("long", { timeout: 300_000, redis: true }),
+      project("unit", ["test/unit/**/*.test.ts"], { exclude: SLOW_UNITS }),
+      project("conformance", ["test/conformance/**/*.test.ts"]),
+      project("integration", [INTEGRATION], { redis: true }),
+      project("e2e", [E2E], { redis: true }),
+      project("more", ["test/{chaos,e2e,integration,long}/**/*.test.ts", ...SLOW_UNITS], {
+        exclude: [INTEGRATION, E2E],
+        redis: true,
+      }),
     ],
   },
 });

@@ -97,9 +97,10 @@ async function checkNpm(args: readonly string[]): Promise<void> {
 
 function checkNpx([tool, command, ...args]: readonly string[]): void {
   if (tool !== "vitest" || command !== "run") throw new Error(`unknown tool: npx ${tool}`);
-  const project = args[args.indexOf("--project") + 1] ?? "";
+  const at = args.indexOf("--project");
+  const project = at === -1 ? [] : [`test/${args[at + 1]}`];
   const paths = args.filter((arg) => arg.startsWith("test/"));
-  [`test/${project}`, ...paths].forEach(mustExist);
+  [...project, ...paths].forEach(mustExist);
 }
 
 async function checkDocker([command, ...args]: readonly string[]): Promise<void> {

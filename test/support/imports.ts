@@ -8,8 +8,10 @@ export interface SourceFile {
 }
 
 export interface Rules {
-  /** Per area (a folder or a file): the areas that it may import. The longest match counts. */
-  mayImport: Record<string, readonly string[]>;
+  /** The folders, and the files beside them, from the ground up: each may import those on the floors below its own. */
+  floors: readonly (readonly string[])[];
+  /** Folders that may import no more than this, whatever is below them. */
+  only: Record<string, readonly string[]>;
   /** Packages and built-in modules that only these areas or files may import. */
   onlyIn: Record<string, readonly string[]>;
   /** Areas without I/O, and the built-in modules that they may import. */
@@ -38,15 +40,17 @@ export function findBreaches(files: readonly SourceFile[], rules: Rules): string
 }
 
 function findBreachesOfArea(file: SourceFile, specifiers: string[], rules: Rules): string[] {
-  const area = areaOf(file.path, rules);
-  const allowed = rules.mayImport[area];
+  const area = folderOf(file.path);
+  const floor = floorOf(area, rules);
+  const only = rules.only[area];
   const pure = rules.pure[area];
-  const breaches = allowed === undefined ? [`${area} is not in the table`] : [];
+  const breaches = floor === -1 ? [`${area} is on no floor`] : [];
   for (const specifier of specifiers) {
-    const target = specifier.startsWith(".") ? join(dirname(file.path), specifier) : specifier;
     if (specifier.startsWith(".")) {
-      const ok =
-        areaOf(target, rules) === area || allowed?.some((to) => covers(to, target)) === true;
+      const target = join(dirname(file.path), specifier);
+      const to = folderOf(target);
+      const isBelow = floorOf(to, rules) < floor && floorOf(to, rules) !== -1;
+      const ok = to === area || (only?.some((place) => covers(place, target)) ?? isBelow);
       if (!ok) breaches.push(`${area} may not import ${target}`);
     } else {
       const name = packageOf(specifier);
@@ -114,18 +118,11 @@ export function findCircles(files: readonly SourceFile[]): string[][] {
   return circlesIn(filesImportedBy(files));
 }
 
-/** Circles of the imports between folders; a file of src itself, such as src/config.ts, counts as one. */
-export function findFolderCircles(files: readonly SourceFile[]): string[][] {
-  const imports = new Map<string, string[]>();
-  for (const [path, targets] of filesImportedBy(files)) {
-    const own = folderOf(path);
-    const others = targets.map(folderOf).filter((folder) => folder !== own);
-    imports.set(own, [...(imports.get(own) ?? []), ...others]);
-  }
-  return circlesIn(imports);
-}
+const folderOf = (path: string): string =>
+  /^(?:src\/[^/]+|[^/]+)/.exec(normalize(path))?.[0] ?? path;
 
-const folderOf = (path: string): string => /^(?:src\/[^/]+|[^/]+)/.exec(path)?.[0] ?? path;
+const floorOf = (area: string, rules: Rules): number =>
+  rules.floors.findIndex((floor) => floor.includes(area));
 
 function filesImportedBy(files: readonly SourceFile[]): Map<string, string[]> {
   const paths = new Set(files.map(({ path }) => path));
@@ -162,13 +159,6 @@ function reachableFrom(path: string, imports: ReadonlyMap<string, readonly strin
     open.push(...(imports.get(next) ?? []));
   }
   return reached;
-}
-
-/** The most specific row of the table that covers the path, else its folder. */
-function areaOf(path: string, rules: Rules): string {
-  const rows = Object.keys(rules.mayImport).filter((area) => covers(area, normalize(path)));
-  const [longest] = rows.toSorted((a, b) => b.length - a.length);
-  return longest ?? /^(?:src\/[^/]+|workers)(?=\/|$)/.exec(normalize(path))?.[0] ?? path;
 }
 
 const isProduct = (path: string): boolean => /^(?:src|workers)\//.test(normalize(path));

@@ -27,7 +27,7 @@ const redis = new Redis(inject("redisUrl"), {
 });
 afterAll(() => redis.disconnect());
 
-/** `npm run test:long` makes 5,000 runs of each; `PROPERTY_SEED=7` repeats one search. */
+/** `PROPERTY_RUNS=5000` makes more runs of each; `PROPERTY_SEED=7` repeats one search. */
 const { PROPERTY_RUNS = "50", PROPERTY_SEED } = process.env;
 const settings = {
   numRuns: Number(PROPERTY_RUNS),
