@@ -2,7 +2,7 @@
 import { DelayedError, type Job, type JobsOptions, type Worker } from "bullmq";
 import { INBOX_QUEUE, redriveOf } from "../src/event/inbox.ts";
 import { ownData, arrivedAt, jobFault } from "../src/event/job-data.ts";
-import { normalTime, type ContentHash } from "../src/event/event-order.ts";
+import { type ContentHash } from "../src/event/event-order.ts";
 import type { Part } from "../src/ops/shutdown.ts";
 import { pulledFrom } from "../src/pull/pulled-events.ts";
 import {
@@ -13,7 +13,7 @@ import {
 } from "../src/sync/accept-event.ts";
 import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
 import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
-import { isFetched, requestFetch, requestOwners } from "./request-fetch.ts";
+import { requestFetch, requestOwners } from "./request-fetch.ts";
 import { openQueueWorker } from "./queue-worker.ts";
 import { redriveDeadLetter } from "./redrive.ts";
 import { reportAccepted } from "./report-outcome.ts";
@@ -270,9 +270,6 @@ async function arrivalOf(job: Job, value: unknown, runtime: Runtime): Promise<Ar
   const counted = numberIn(job.id);
   const number = counted ?? Number((await runtime.redis.get(countKey)) ?? 0);
   const { time } = (value ?? {}) as { time?: unknown };
-  if (await isClockBack(job, value, runtime)) {
-    return { at: await clock.arrival(number, countKey), isClockBack: true, number };
-  }
   if (time === undefined) {
     // A late event without a number of its own would count as sent after all that were added before now.
     const sentAt =
@@ -286,22 +283,6 @@ async function arrivalOf(job: Job, value: unknown, runtime: Runtime): Promise<Ar
   const isPast = typeof time === "string" && Date.parse(time) <= clock.now();
   const at = isPast && !isLate(job) ? clock.now() : await clock.arrival(number, countKey);
   return { at, sentAt: job.timestamp, number };
-}
-
-/** Whether the clock of a live event's source was set back, so that its times do not count. */
-async function isClockBack(job: Job, value: unknown, runtime: Runtime): Promise<boolean> {
-  const { id, lane, source, time } = (value ?? {}) as Readonly<Record<string, unknown>>;
-  if (typeof source !== "string" || typeof time !== "string" || lane === "bulk") return false;
-  // The time of a fetched or pulled record is not that of its arrival.
-  if (typeof id !== "string" || isFetched({ id }) || pulledFrom(source) !== undefined) return false;
-  const at = Date.parse(normalTime(time) ?? "");
-  if (Number.isNaN(at)) return false;
-  const { clock, log, metrics, sources } = runtime;
-  const label = metrics.sourceLabel(source);
-  if (isLate(job)) return sources.isBack(label, clock.now());
-  const { isBack, isNew, behindMs } = await sources.dated(label, at, clock.now());
-  if (isNew) log.warn({ source: label, step_ms: -behindMs }, "source.clock_set_back");
-  return isBack;
 }
 
 /** Whether events that were added later may have been handled before. */

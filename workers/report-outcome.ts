@@ -91,6 +91,8 @@ export function reportAccepted(
   if (record.ignored !== undefined) reportIgnored(runtime, record, event, source);
   reportPulled(runtime, record, event);
   if (record.reused === true) runtime.metrics.countReused(source);
+  // An import may be older than what is known, and so may be what a person redrives.
+  if (record.differs === true && lane === "live" && !isRedriven) runtime.metrics.countOlder(source);
   if (coalesced) reportOutcome(runtime, { ...common, outcome: "coalesced" });
   switch (result) {
     case "fetching":

@@ -85,7 +85,7 @@ export function ownersEvent(event: CrmEvent, crm: string, owner: string): CrmEve
 }
 
 /** Whether an event is one that a fetch has made. */
-export const isFetched = ({ id }: Pick<CrmEvent, "id">): boolean => /\+record-[0-9a-z]+$/.test(id);
+const isFetched = ({ id }: Pick<CrmEvent, "id">): boolean => /\+record-[0-9a-z]+$/.test(id);
 
 const fetchedId = ({ id }: CrmEvent): string =>
   `${id}+record-${Date.now().toString(36)}`.slice(-512);

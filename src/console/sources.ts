@@ -2,8 +2,7 @@
 import { counted } from "../ops/counted.ts";
 import { duration } from "../status/duration.ts";
 import type { Readings } from "../status/readings.ts";
-import { clockAheadNow } from "../status/source-clock.ts";
-import { isSilent, refusedIn, type RefusedRequests } from "../status/senders.ts";
+import { clockAheadNow, isSilent, refusedIn, type RefusedRequests } from "../status/senders.ts";
 import { sumOf } from "../state/outcomes.ts";
 import { html, type Html } from "./html.ts";
 import { live, tabPath } from "./layout.ts";
@@ -98,9 +97,6 @@ function stateOf({ now, clocksAhead }: Readings, source: string, at: number): Ht
     ...(isSilent(now, at) ? [html`<span class="bad">silent for more than a day</span>`] : []),
     ...(aheadMs > 0
       ? [html`<span class="bad">its clock is ${duration(aheadMs)} ahead</span>`]
-      : []),
-    ...(aheadMs < 0
-      ? [html`<span class="bad">its clock was set back by ${duration(-aheadMs)}</span>`]
       : []),
   ];
   return states.length === 0 ? html`<span class="good">heard</span>` : states;

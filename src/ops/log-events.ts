@@ -189,8 +189,6 @@ export const LOG_EVENTS = {
     "No replica of Redis has confirmed an event in time; it was accepted all the same.",
   "redis.clock_stepped":
     "Redis' clock was set. Pauses may end earlier or later, and a 429 may come; no change is lost.",
-  "source.clock_set_back":
-    "The clock of a source was set back: its events count as of their arrival until it is right again.",
   "redis.went_backwards":
     "Redis went back to an older state, or was emptied: the ledger is not believed any more, and is warmed again.\n`rows` says how many rows it had, `removed` how many states waited that are older than what this process has sent since.",
   "state.migrated":

@@ -151,7 +151,8 @@ export class StagedStates extends OfRecords {
       const reused = seenBefore === "changed" && { reused: true };
       const known = contents?.split(" ").slice(1 - MOST_CONTENTS) ?? [];
       const order = this.#orderOf(read, lane, Number(lowest[1] ?? read.now), first);
-      const { record, ...outcome } = stage(read, { ...state, ...texts, ...order.input }, read);
+      const made = stage(read, { ...state, ...texts, ...order.input }, read);
+      const { record, differs, ...outcome } = made;
       const isStaged = outcome.result === "staged" || outcome.result === "held";
       const { result } = outcome;
       // A record that stays erased gets no history.
@@ -159,7 +160,7 @@ export class StagedStates extends OfRecords {
       const step = { kind: "event", ...outcome, ...reused, problems: undefined } as const;
       return {
         record,
-        outcome: { ...outcome, ...reused },
+        outcome: { ...outcome, ...reused, ...(differs === true && { differs }) },
         checks: [
           ["HGET", keys.deadMarks, ofEvent, eventMark ?? ""],
           ...(leads ? [["HGET", keys.subjects, subject, led ?? ""] as const] : []),

@@ -37,9 +37,8 @@ import {
 import type { Readings } from "./readings.ts";
 import { rejectionsIn } from "./rejections.ts";
 import { reconcileFindings } from "./reconcile-findings.ts";
-import { isSilent, refusedIn } from "./senders.ts";
+import { clockAheadNow, isSilent, refusedIn } from "./senders.ts";
 import { slownessIn } from "./slowness.ts";
-import { clockAheadNow } from "./source-clock.ts";
 import { stopsIn } from "./stops.ts";
 
 /** `<what> <of what>` → how many in the last hour, as processes count them (metrics.ts). */
@@ -64,6 +63,9 @@ const STUCK_MS = 900_000;
  * take days.
  */
 const STUCK_BULK_MS = 86_400_000;
+
+/** Fewer events of a source may overtake each other on the way. */
+const MANY_OLDER = 10;
 
 /** Value lists are fetched once an hour: after this many hour windows something keeps them away. */
 const LISTS_OLD_HOURS = 24;
@@ -342,11 +344,7 @@ function clockFindings({ now, clocksAhead, clockStep }: Readings): Finding[] {
   const step = clockStep === undefined ? [] : stepFinding(now, clockStep);
   const ahead = Object.entries(clocksAhead).flatMap(([name, seen]) => {
     const aheadMs = clockAheadNow(now, seen);
-    const off = duration(Math.abs(aheadMs));
-    const says =
-      aheadMs > 0
-        ? `The clock of ${name} is ${off} ahead of Redis' clock: its events count as of their arrival.`
-        : `The clock of ${name} was set back by ${off}${seen.isRight === true ? ", and is right again" : ": its events count as of their arrival"}. Changes that were made just after that may be missing at the service: reconcile an export of this CRM.`;
+    const says = `The clock of ${name} is ${duration(aheadMs)} ahead of Redis' clock: its events count as of their arrival.`;
     return aheadMs === 0 ? [] : [warning("crmsyncsourceclockahead", says)];
   });
   return [...step, ...ahead];
@@ -377,6 +375,7 @@ function senderFindings({ now, sources }: Readings, outcomes: Outcomes): Finding
   return [
     ...(errors.length === 0 ? [] : [warning("crmsyncsendererrors", says)]),
     ...reusedFindings(outcomes),
+    ...olderFindings(outcomes),
     ...silent.map(([name, at]) =>
       warning("crmsyncsourcesilent", `${name} has sent nothing since ${clockTime(at)}.`, name),
     ),
@@ -389,6 +388,15 @@ function reusedFindings(outcomes: Outcomes): Finding[] {
     if (source === undefined || count === 0) return [];
     const says = `In the last hour ${counted(count, "event")} had the source ${source} and an id of an earlier event, and other content: each was processed as a change of its own. Each change needs an id of its own.`;
     return [warning("event-ids-that-are-used-again", says, source)];
+  });
+}
+
+function olderFindings(outcomes: Outcomes): Finding[] {
+  return Object.entries(outcomes).flatMap(([name, count]) => {
+    const source = /^older (.+)$/.exec(name)?.[1];
+    if (source === undefined || count < MANY_OLDER) return [];
+    const says = `In the last hour ${count} events of ${source} were older than what is known, and said something else: its clock is behind, or one of its routes is slow. Compare the CRM with the service (crmsync reconcile).`;
+    return [warning("events-that-are-older-than-what-is-known", says, source)];
   });
 }
 

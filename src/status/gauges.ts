@@ -20,7 +20,7 @@ import { QUEUE_STATES } from "./queue-reading.ts";
 import type { Readings, TimelyReadings } from "./readings.ts";
 import { nextRunAt } from "./reconcile-findings.ts";
 import { areProcessesUnknown } from "./rejected-writes.ts";
-import { clockAheadNow } from "./source-clock.ts";
+import { clockAheadNow } from "./senders.ts";
 import { drainedAt, STOP_REASONS, stopReasonsIn } from "./stops.ts";
 
 /** `fallback`: steady pacing that was not configured, after an unexplained 429. */
@@ -172,7 +172,7 @@ const GAUGES: readonly SharedGauge[] = [
   },
   {
     name: "source_clock_ahead_seconds",
-    help: "By how much the clock of a source was ahead of Redis' clock within the last hour; negative: it was set back; else 0.",
+    help: "By how much the clock of a source was ahead of Redis' clock within the last hour; else 0.",
     labels: ["source"],
     read: ({ now, sources, clocksAhead }) =>
       Object.keys(sources)

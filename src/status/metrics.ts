@@ -136,6 +136,9 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
     /** Counts an event that has the source and id of another one, for the status. */
     countReused: (source: string): void => tell(`id_reused ${source}`),
 
+    /** Counts an event that is older than what is known and says something else, for the status. */
+    countOlder: (source: string): void => tell(`older ${source}`),
+
     /** Counts a value that the mapping could not use, for the status. */
     countLeftOut: (field: string): void => tell(`left_out ${field}`),
 
@@ -149,8 +152,8 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
     /**
      * What this process shares with the others through Redis: its counts so far, by `<outcome>`,
      * `checked <role> <result>`, `rejected <reason> <field>`, `duration <bucket>`, `relation_gone`,
-     * `relation_unknown`, `not_stored`, `sent <lane>`, `id_reused <source>`, `left_out <field>`, `pull_missed <crm>`,
-     * `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` and `fetched <crm> <found or dropped>`.
+     * `relation_unknown`, `not_stored`, `sent <lane>`, `id_reused <source>`, `older <source>`, `left_out <field>`,
+     * `pull_missed <crm>`,     * `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` and `fetched <crm> <found or dropped>`.
      */
     async sharedCounts(): Promise<ReadonlyMap<string, number>> {
       return new Map([

@@ -1,8 +1,16 @@
-/** What senders do: who is silent, and whose requests were not accepted. Pure. */
+/** What senders do: who is silent, whose clock is ahead, and whose requests were not accepted. Pure. */
+import type { ClockAhead } from "../state/sources.ts";
 
 /** A source that sent something within a week and nothing for a day is silent, ms. */
 export const SILENT_MS = 86_400_000;
 const FORGOTTEN_MS = 7 * SILENT_MS;
+
+/** A clock that was ahead counts as ahead for this long, ms. */
+const AHEAD_MS = 3_600_000;
+
+/** By how much a source's clock is ahead of Redis' clock, ms; 0 when that was long ago, or never. */
+export const clockAheadNow = (now: number, seen: ClockAhead | undefined): number =>
+  seen !== undefined && now - seen.at < AHEAD_MS ? seen.aheadMs : 0;
 
 export type RefusedRequests = ReturnType<typeof refusedIn>[number];
 

@@ -99,8 +99,6 @@ export interface Arrival {
   readonly at: number;
   /** When its sender says that it was sent, ms; stands in for a `time` that the event lacks. */
   readonly sentAt?: number;
-  /** The clock of its source was set back: it counts as of its arrival. */
-  readonly isClockBack?: boolean;
   /** Grows with every event received. */
   readonly number: number;
   /** Of a redriven event: the order that it had when it came, and the present time, ms. */
@@ -124,6 +122,8 @@ export interface Accepted {
   readonly coalesced: boolean;
   /** Another event with the same source and id, and other content, came before. */
   readonly reused?: boolean;
+  /** Of a superseded event: it says something else than what is known. */
+  readonly differs?: boolean;
   readonly reason?: DeadReason;
   readonly problems?: readonly Problem[];
   /** Of a record that is ignored, or whose relation is terminated for that. */
@@ -188,8 +188,7 @@ async function acceptRecord(
   arrival: Arrival,
   ports: AcceptPorts,
 ): Promise<Accepted> {
-  const told = arrival.isClockBack === true ? undefined : event.time;
-  const time = believableTime(told, arrival.sentAt ?? arrival.at, arrival.at);
+  const time = believableTime(event.time, arrival.sentAt ?? arrival.at, arrival.at);
   const order = arrival.order ?? eventOrder({ ...event, time }, arrival.number);
   const later = subject === event.subject ? arrival.later : undefined;
   const status = later?.status;

@@ -224,6 +224,8 @@ export interface StageResult {
   readonly coalesced: boolean;
   /** Another event with the same source and id, and other content, came before. */
   readonly reused?: boolean;
+  /** Of a superseded event: it says something else than what is known. */
+  readonly differs?: boolean;
 }
 
 /** Whether an event of this source and id came before: with the same content, or with another one. */

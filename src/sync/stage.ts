@@ -46,7 +46,8 @@ export function stage(known: KnownRecord, input: StageInput, at: Now): Staging {
   const isRepeated = input.order === newest.status && input.payload !== undefined;
   if (!takesFields && (!takesStatus || isRepeated)) {
     const staged = takenAlong(known, input, own.fields, at);
-    return { record: { ...known, staged }, result: "superseded", coalesced: false };
+    const differs = saysOther(known, input, newest);
+    return { record: { ...known, staged }, result: "superseded", coalesced: false, differs };
   }
   const waiting = waitingIn(known.staged)?.fields;
   const fields = takesFields
@@ -272,6 +273,18 @@ function takenAlong(
   if (isSuperseded({ fields, status: input.order }, row?.orders ?? NO_ORDERS)) return staged;
   const due = waits.due > at.now ? waits.due : input.rank.first;
   return { ...waits, lane: "live", due, eventKeys: undefined };
+}
+
+/** Whether a superseded event says something else than what waits or was settled; false where that is not known. */
+function saysOther(
+  { row, staged }: KnownRecord,
+  { fingerprint, payload, status }: StageInput,
+  newest: Orders,
+): boolean {
+  if (payload === undefined) return (status === "terminated") !== (newest.is === "terminated");
+  const known = waitingIn(staged) ?? row;
+  if (known?.fingerprint === undefined) return false;
+  return !agreesWithRow(fingerprint, { ...known, fingerprint: known.fingerprint });
 }
 
 /** A deletion of one record of the CRM must not end a relation that another one has written. */

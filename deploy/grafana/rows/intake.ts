@@ -40,7 +40,7 @@ export const INTAKE: RowSpec = {
       kind: "lines",
       title: "Clocks of sources",
       description:
-        "By how much the clock of a source was ahead of Redis' clock within the last hour; negative: it was set back.",
+        "By how much the clock of a source was ahead of Redis' clock within the last hour.",
       runbook: "CrmsyncSourceClockAhead",
       unit: "s",
       width: 8,

@@ -68,6 +68,18 @@ it("a clock of Redis that was set is named for an hour", () => {
   expect(told(-300_000, 61 * MINUTE)).toEqual([]);
 });
 
+it("many older events of one source that say something else are named, a few are not", () => {
+  const older = (count: number) =>
+    said({ minutes: [{ since: NOW - MINUTE, counts: { "older /crm/acme": count } }] });
+  expect(older(9)).toEqual([]);
+  expect(older(12)).toEqual([
+    [
+      "events-that-are-older-than-what-is-known",
+      expect.stringMatching(/^In the last hour 12 events of \/crm\/acme were older .*reconcile/),
+    ],
+  ]);
+});
+
 it("a Redis without the replica that it demands rejects writes, and no process is blamed", () => {
   const redis = { ...IDLE.redis, hasEnoughReplicas: false };
   const silent = [{ ...process, seenAt: NOW - MINUTE }];

@@ -22,6 +22,9 @@ import {
 /** A redriven event, with a later one of its record that brought no fields. */
 const redriven = (fieldsOrder: string, order: string, change: Partial<StageInput> = {}) =>
   updated(order, { fieldsOrder, event: `event ${fieldsOrder}`, status: "terminated", ...change });
+/** A record with the content of another event. */
+const like = (content: string, order: string) =>
+  updated(order, { fingerprint: `print ${content}` });
 const withoutFields = { payload: undefined, hasUnusedRecord: true } as const;
 
 describe("stage", () => {
@@ -68,10 +71,22 @@ describe("stage", () => {
       ["staged", true, "2", "3", "terminated", "payload 3"],
     ],
   ])("%s", (_, events, [result, coalesced, fields, status, is, payload]) => {
-    const { record, ...outcome } = staging(events);
+    const { differs: __, record, ...outcome } = staging(events);
     expect(outcome).toEqual({ result, coalesced });
     expect(newestOrders(record)).toEqual({ fields, status, is });
     expect(record.staged?.fields?.payload).toBe(payload);
+  });
+
+  const settled = rowWith({ orders: { fields: "2", status: "2", is: "mapped" } });
+  it.each<[string, StageInput[], LedgerRow | undefined, boolean]>([
+    ["other content than what waits", [updated("2"), updated("1")], undefined, true],
+    ["the content of what waits", [updated("2"), like("2", "1")], undefined, false],
+    ["other content than what was settled", [like("9", "1")], settled, true],
+    ["the content of what was settled", [updated("1")], settled, false],
+    ["a deletion before a record", [updated("2"), deleted("1")], undefined, true],
+    ["one of two deletions", [deleted("2"), deleted("1")], undefined, false],
+  ])("an older event with %s: whether it differs", (_, events, row, differs) => {
+    expect(staging(events, { ...NOTHING, row })).toMatchObject({ result: "superseded", differs });
   });
 
   const ended = rowWith({ terminated: true });
