@@ -8,7 +8,6 @@ import { thisProcess } from "./audit-trail.ts";
 import { hashOfFile } from "./audited-settings.ts";
 import { HEARTBEAT_EVERY_MS, type Freeze } from "../src/state/heartbeats.ts";
 import { isDuration } from "../src/ops/duration-buckets.ts";
-import { STATE_VERSION } from "../src/state/state-version.ts";
 import { startPolling } from "./poll.ts";
 import { unusableSecrets } from "./secrets.ts";
 import type { Runtime } from "./runtime.ts";
@@ -63,7 +62,6 @@ export function startHeartbeat(
     await heartbeats.beat({
       id: thisProcess,
       version,
-      stateVersion: STATE_VERSION,
       roles: [...roles],
       settings,
       holders: holdersIn(config),

@@ -31,7 +31,7 @@ export async function meetService(
     if (known === name) return;
     const [other] = othersOf(await heartbeats.running(), known, name);
     if (other === undefined && !wentBack) {
-      // What a release before this one has written is about the service that it was configured for.
+      // Without a name, nothing was sent to another service.
       if (known !== undefined) log.warn({ rows: await ledger.forgetAll() }, "ledger.other_service");
       return knownService.note(name);
     }

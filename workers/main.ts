@@ -27,7 +27,7 @@ import { startReconciling } from "./reconcile.ts";
 import { rewriteAof } from "./rewrite-aof.ts";
 import { openServiceAccess, type ServiceAccess } from "./service-access.ts";
 import { watchStateAge } from "./state-age.ts";
-import { takeOverState, watchStateVersion } from "./state-version.ts";
+import { requireState, watchStateVersion } from "./state-version.ts";
 import { startSync } from "./sync.ts";
 import { keepTenantKnown, meetTenant } from "./tenant.ts";
 import { keepTenantLists } from "./tenant-lists.ts";
@@ -53,10 +53,10 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   await meetRedis(redisTarget(config, redisUrl), REDIS_WAIT_MS);
   const runtime = shutdown.closes("redis", createRuntime(options));
   // Nothing works on a state of another version. While Redis is away, only HTTP answers.
-  const takenOver = takeOverState(runtime);
+  const mayWork = requireState(runtime);
   // A start without Redis is notified, too.
-  shutdown.closes("notifications", startNotifying(runtime, takenOver));
-  await Promise.race([takenOver, sleep(REDIS_WAIT_MS)]);
+  shutdown.closes("notifications", startNotifying(runtime, mayWork));
+  await Promise.race([mayWork, sleep(REDIS_WAIT_MS)]);
   shutdown.closes("clock", keepClock(runtime));
   // Before any work begins: a port that is in use ends the start without having sent anything.
   const http = await serveHttp(runtime, roles, {
@@ -65,7 +65,7 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
     trialToken: options.trialToken,
   });
   shutdown.add("http connections", () => http.close(shutdown.isPatient));
-  await takenOver;
+  await mayWork;
   await openKeyring(runtime);
   if (roles.has("intake")) await adoptKeptFields(runtime);
   await runtime.clock.known;

@@ -8,10 +8,10 @@ import type { Runtime } from "./runtime.ts";
  * Resolves once the state has this program's version; while Redis is away, or rejects writes, it waits.
  * @throws StateVersionError
  */
-export async function takeOverState({ log, rarely, stateVersion }: Runtime): Promise<void> {
+export async function requireState({ rarely, stateVersion }: Runtime): Promise<void> {
   for (;;) {
     try {
-      return await stateVersion.takeOver((step) => log.info(step, "state.migrated"));
+      return await stateVersion.require();
     } catch (error) {
       if (error instanceof StateVersionError) throw error;
       rarely.warn({ err: error }, "redis.unreachable");

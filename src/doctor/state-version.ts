@@ -7,7 +7,7 @@ const NAME = "state version";
 
 export async function checkStateVersion({ stateVersion }: Stores): Promise<Check> {
   try {
-    await stateVersion.require();
+    await stateVersion.check();
     return ok(NAME, `${STATE_VERSION}, as this release needs it`);
   } catch (error) {
     if (!(error instanceof StateVersionError)) throw error;

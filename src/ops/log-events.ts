@@ -191,10 +191,8 @@ export const LOG_EVENTS = {
     "Redis' clock was set. Pauses may end earlier or later, and a 429 may come; no change is lost.",
   "redis.went_backwards":
     "Redis went back to an older state, or was emptied: the ledger is not believed any more, and is warmed again.\n`rows` says how many rows it had, `removed` how many states waited that are older than what this process has sent since.",
-  "state.migrated":
-    "The state in Redis was brought to the next version.\n`from` and `to` are the versions, `step` says what was done. `damaged`: so many values could not be read; a change among them is a dead letter now.",
   "state.other_version":
-    "The state in Redis has another version than this program; the process ends with 78.",
+    "The state in Redis has another version than this program, or none; the process ends with 78.",
 
   "redis.started": "The embedded redis-server is up.",
   "redis.restarted": "The embedded redis-server is up again after it had exited.",

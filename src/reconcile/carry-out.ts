@@ -192,7 +192,7 @@ async function laterComparison(
   if (kind === undefined) return undefined;
   const ofKind = await stores.comparisons.ofKind(kind, stores.clock.now());
   const later = ofKind.filter((one) => one.stop === undefined && one.at > Date.parse(madeAt));
-  return later.map((one) => one.asOf ?? 0).find((at) => at > Date.parse(asOf));
+  return later.map((one) => one.asOf).find((at) => at > Date.parse(asOf));
 }
 
 const iso = (ms: number): string => new Date(ms).toISOString();

@@ -27,7 +27,7 @@ export async function replaceOlderPlans(
   if (plan === undefined && (await readOne(redis, reconciliations.isFeeding()))) return;
   const madeAt = Date.parse(plan?.madeAt ?? "");
   for (const one of await comparisons.ofKind(kind, clock.now())) {
-    const isOlder = (one.asOf ?? asOf) < asOf || (one.asOf === asOf && one.at < madeAt);
+    const isOlder = one.asOf < asOf || (one.asOf === asOf && one.at < madeAt);
     if (one.plan !== undefined && isOlder) await reconciliations.replace(one.plan.id);
   }
 }
@@ -43,12 +43,12 @@ export async function hasOlderGoneOn(
 ): Promise<boolean> {
   if (kind === undefined) return false;
   const ofKind = await comparisons.ofKind(kind, clock.now());
-  const older = ofKind.filter((one) => (one.asOf ?? 0) < Date.parse(asOf));
+  const older = ofKind.filter((one) => one.asOf < Date.parse(asOf));
   const plans = await Promise.all(
     older.map(async ({ plan }) => plan && (await reconciliations.progress(plan.id))),
   );
   return plans.some(
-    (one) => one !== undefined && one.state !== "cancelled" && (one.at ?? 0) > Date.parse(madeAt),
+    (one) => one !== undefined && one.state !== "cancelled" && one.at > Date.parse(madeAt),
   );
 }
 

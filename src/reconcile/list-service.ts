@@ -36,8 +36,8 @@ export interface Listed {
 }
 
 interface Progress extends Listed {
-  /** Name of the token that it is listed with; absent: of an older release. */
-  readonly token?: string;
+  /** Name of the token that it is listed with. */
+  readonly token: string;
   /** Where the next page begins; undefined at the start, and at the end. */
   readonly cursor?: string | undefined;
   readonly isComplete: boolean;

@@ -28,7 +28,7 @@ const headerSchema = z.object({
     file: z.string().optional(),
     /** The CRM that has listed the records itself, into this file. */
     from: z.string().optional(),
-    /** As comparisons note it. Absent for standard input, and in plans of an older release. */
+    /** As comparisons note it. Absent for standard input. */
     kind: z.string().optional(),
     hash: z.string(),
     asOf: z.iso.datetime(),

@@ -172,7 +172,7 @@ function identityOf(session: Session, snapshot: OpenSnapshot, options: Compariso
     { ...list, values: list.values && [...list.values] },
   ]);
   const parts = [
-    // Of the work file: an older release's has other columns.
+    // Of the columns of the work file.
     [
       "4",
       baseUrl,

@@ -189,7 +189,7 @@ async function requireNewest(
   if (kind === undefined || path === undefined) return;
   const { clock, comparisons, reconcileRuns } = stores;
   const compared = await comparisons.ofKind(notedKind(kind), clock.now());
-  const times = compared.flatMap((one) => (one.stop === undefined ? (one.asOf ?? []) : []));
+  const times = compared.flatMap((one) => (one.stop === undefined ? one.asOf : []));
   const newest = Math.max((await reconcileRuns.newest(kind)) ?? 0, ...times);
   const ended = asOf ?? (await stat(path)).mtimeMs;
   if (ended >= newest) return;

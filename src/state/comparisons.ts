@@ -45,16 +45,16 @@ export interface NotedComparison {
   /** How long it took, ms. */
   readonly tookMs: number;
   readonly source: ComparisonSource;
-  /** The file's name, or the CRM and its object; absent: of an older release. */
+  /** The file's name, or the CRM and its object. */
   readonly name?: string;
   /** The CRM, if it was listed by its API. */
   readonly crm?: string;
   /** The CRM's object, if only that one was listed. */
   readonly object?: string;
-  /** Names the kind of export, which cannot be read from it; absent: of an older release. */
-  readonly kind?: string;
-  /** When its snapshot was taken, ms; absent: of an older release. */
-  readonly asOf?: number;
+  /** Names the kind of export, which cannot be read from it. */
+  readonly kind: string;
+  /** When its snapshot was taken, ms. */
+  readonly asOf: number;
   readonly records: number;
   readonly equal: number;
   /** What differed, before anything was repaired; a kind without any is left out. */
@@ -77,7 +77,7 @@ export class Comparisons extends Store {
     const kinds = new Set<string>();
     const forgotten = [text, ...(await this.redis.zrevrange(comparisons, 0, -1))].filter(
       (one, place) => {
-        const { crm = "", dismissed, kind = crm, stop } = JSON.parse(one) as NotedComparison;
+        const { dismissed, kind, stop } = JSON.parse(one) as NotedComparison;
         const isNewest = stop === undefined && dismissed === undefined && !kinds.has(kind);
         if (isNewest) kinds.add(kind);
         return place >= MOST_REMEMBERED || (place >= MOST_LISTED && !isNewest);

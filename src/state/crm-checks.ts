@@ -15,8 +15,7 @@ export interface CrmCheck {
   }[];
   /** Object → field that the mapping reads → the type that counts as right. */
   readonly types: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** Absent in what an earlier version has stored. */
-  readonly changed?: ChangedFields;
+  readonly changed: ChangedFields;
 }
 
 /** Object in lower case → fields of the service that are made of a field whose type has changed. */
@@ -69,7 +68,7 @@ export class CrmChecks extends Store {
 function changedIn(checks: CrmChecksByName): ChangedFields {
   const changed: Record<string, readonly string[]> = {};
   for (const [object, fields] of Object.values(checks).flatMap((check) =>
-    Object.entries(check.changed ?? {}),
+    Object.entries(check.changed),
   )) {
     changed[object] = [...(changed[object] ?? []), ...fields];
   }

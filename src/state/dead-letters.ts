@@ -57,7 +57,7 @@ export class DeadLetters extends OfRecords {
    */
   async store(deadLetter: DeadLetter): Promise<"stored" | "superseded"> {
     const { event, hasFields, newest, order = "", owner, ...details } = deadLetter;
-    const { at, crmCode, id, reason, source, subject = "" } = deadLetter;
+    const { at, crmCode, id, reason, source, subject } = deadLetter;
     const { told } = this.records;
     const about = await told?.seal(id, { source, subject, owner });
     const rejection = { ...rejectionOf(deadLetter), about };

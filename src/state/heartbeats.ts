@@ -22,8 +22,6 @@ export interface ProcessInfo {
   /** `<host>:<pid>-<chance>` */
   readonly id: string;
   readonly version: string;
-  /** The version of the state that it works with; absent: 1. */
-  readonly stateVersion?: number;
   readonly roles: readonly string[];
   readonly startedAt: number;
   /** How long Redis takes to answer it, ms; not known at its very start. */
@@ -42,7 +40,7 @@ export interface ProcessInfo {
   readonly signInProblem?: string;
   /** Mark of each named operator's token → the name; absent: none has a name. */
   readonly holders?: Readonly<Record<string, string>>;
-  /** Settings that must be the same in all processes that have them; absent: of an older release. */
+  /** Settings that must be the same in all processes that have them. */
   readonly settings?: Readonly<Record<string, string | number>>;
   /** The last time that it did not run although it should have. */
   readonly frozen?: Freeze;
@@ -84,7 +82,6 @@ export class Heartbeats extends Store {
     return reading(["hgetall", this.keys.heartbeats], (fields: Record<string, string>) =>
       Object.keys(fields)
         .filter((field) => !field.endsWith("@"))
-        // An older release writes all of it into one field.
         .map((id) => {
           const [same = "{}", differs = "{}"] = [fields[id], fields[`${id}@`]];
           return { ...JSON.parse(same), ...JSON.parse(differs) } as RunningProcess;

@@ -55,10 +55,8 @@ export const keysOf = (prefix: string) =>
      * changes. A lower number than before means that Redis has lost writes (state-age.ts).
      */
     age: (id: string) => `${prefix}:age:${id}`,
-    /** Hash version, target: which programs may work on all of this (state-version.ts). */
+    /** Hash version: which programs may work on all of this (state-version.ts). */
     stateVersion: `${prefix}:state-version`,
-    /** Set while one process migrates the state. */
-    stateMigration: `${prefix}:state-version:migration`,
     /** When Redis was found to have gone backwards, ms; expires. */
     wentBackwards: `${prefix}:went-backwards`,
     /** Set while one process warms the ledger. */

@@ -150,7 +150,7 @@ export class Ledger extends Store {
       /** Where listing continues; undefined: at the start. */
       cursor: field["cursor"],
       relations: Number(field["relations"] ?? 0),
-      /** When the service was listed, by Redis' clock, ms; undefined: not yet, or by an older release. */
+      /** When the service was listed, by Redis' clock, ms; undefined: not yet. */
       listedAt: field["at"] === undefined ? undefined : Number(field["at"]),
       /** Since when changes are sent without a warm ledger, ms. */
       coldSince: field["cold"] === undefined ? undefined : Number(field["cold"]),

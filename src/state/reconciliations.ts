@@ -22,11 +22,11 @@ export interface Reconciliation {
   readonly equal: number;
   /** What differs, and was not repaired by its plan. */
   readonly drift: Readonly<Record<DriftKind, number>>;
-  /** "": nothing is planned; absent: of an older release. Other plans repair none of its differences. */
+  /** Absent, or "": nothing is planned. Other plans repair none of its differences. */
   readonly planId?: string;
   /** Values of the snapshot that the mapping left out, by field. */
   readonly leftOutValues?: Readonly<Record<string, number>>;
-  /** What was compared (`name` of a comparison); "" or absent: of an older release. */
+  /** What was compared (`name` of a comparison). */
   readonly name?: string;
 }
 
@@ -38,8 +38,8 @@ export interface PlanProgress {
   readonly state: "running" | "done" | "cancelled";
   /** Entries that were carried out. */
   readonly done: number;
-  /** When that was noted last, ms; undefined when an older release has noted it. */
-  readonly at?: number | undefined;
+  /** When that was noted last, ms. */
+  readonly at: number;
   /** Differences that were repaired: what was sent for them has arrived, or nothing was needed. */
   readonly repaired: ByKind;
   /** Differences whose entries were left out, because they are not what the plan was made for by now. */
@@ -78,7 +78,7 @@ export class Reconciliations extends Store {
             drift: Object.fromEntries(
               DRIFT_KINDS.map((kind) => [kind, Number(field[kind] ?? 0)]),
             ) as Reconciliation["drift"],
-            ...(field["plan"] !== undefined && { planId: field["plan"] }),
+            planId: field["plan"] ?? "",
             name: field["name"] ?? "",
             leftOutValues: JSON.parse(field["values"] ?? "{}") as Record<string, number>,
           },
@@ -101,7 +101,7 @@ export class Reconciliations extends Store {
     return {
       state,
       done: Number(done ?? 0),
-      at: at === undefined ? undefined : Number(at),
+      at: Number(at),
       repaired: counts("repaired"),
       leftOut: counts("left-out"),
     };
@@ -118,8 +118,7 @@ export class Reconciliations extends Store {
       const plan = await this.#readPlan(id);
       const last = await this.redis.hgetall(reconciliation);
       if (plan.state === "cancelled") return false;
-      // A release before this one did not note which plan it was.
-      const isOfLast = (last["plan"] ?? id) === id;
+      const isOfLast = last["plan"] === id;
       const counted = [
         ...Object.entries(repaired).map(([kind, count]) => [`repaired:${kind}`, count] as const),
         ...Object.entries(leftOut).map(([kind, count]) => [`left-out:${kind}`, count] as const),

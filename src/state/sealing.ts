@@ -2,24 +2,11 @@
  * Seals the personal data that crmsync keeps in Redis. Texts: JWE in its compact form (RFC 7516), `dir`
  * with A256GCM. The header names the key (`kid`) and what the value is about (`sub`); it is
  * authenticated, so that no value can be moved to another record.
- *
- * Bytes are the form of older releases, which the migration reads (old-records.ts):
- *   1   then the bytes, not sealed
- *   2   then id of the key (6 bytes), nonce (12), AES-256-GCM of the bytes with what the value is about
- *       as additional data, tag (16)
  */
-import { createDecipheriv, createHash } from "node:crypto";
+import { createHash } from "node:crypto";
 import { CompactEncrypt, compactDecrypt, decodeProtectedHeader } from "jose";
 
 const HEADER = { alg: "dir", enc: "A256GCM" } as const;
-
-const OPEN_FORM = 1;
-const SEALED_FORM = 2;
-const CIPHER = "aes-256-gcm";
-const KEY_ID_END = 7;
-const NONCE_BYTES = 12;
-const NONCE_END = KEY_ID_END + NONCE_BYTES;
-const TAG_BYTES = 16;
 
 /** Redis holds a value that was sealed with a key which this process does not have. */
 export class UnknownKey extends Error {
@@ -83,29 +70,9 @@ export class Sealing {
     };
     const opened = await compactDecrypt(value, key, options).catch(() => undefined);
     if (opened?.protectedHeader["sub"] !== about) {
-      throw new DamagedValue(NOT_OURS);
+      throw new DamagedValue("a value in Redis is not what crmsync has sealed");
     }
     return Buffer.from(opened.plaintext).toString("utf8");
-  }
-
-  /**
-   * @param value for which `isBytes` holds.
-   * @throws UnknownKey, DamagedValue
-   */
-  openBytes(value: Buffer, about: string): Buffer {
-    if (value[0] === OPEN_FORM) return value.subarray(1);
-    const keyId = keyIdOfBytes(value) ?? "";
-    const key = this.#keys.get(keyId);
-    if (key === undefined) throw new UnknownKey(keyId, this.keyIds);
-    try {
-      const nonce = value.subarray(KEY_ID_END, NONCE_END);
-      const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
-      decipher.setAAD(Buffer.from(about)).setAuthTag(value.subarray(-TAG_BYTES));
-      const opened = decipher.update(value.subarray(NONCE_END, -TAG_BYTES));
-      return Buffer.concat([opened, decipher.final()]);
-    } catch {
-      throw new DamagedValue(NOT_OURS);
-    }
   }
 
   /** Whether a value is sealed with the key that seals now; without one, whether it is not sealed. */
@@ -113,16 +80,6 @@ export class Sealing {
     return value === "" || (isSealed(value) ? keyIdOf(value) : undefined) === this.keyId;
   }
 }
-
-const NOT_OURS = "a value in Redis is not what crmsync has sealed";
-
-/** Whether it is in the form of older releases. No text of crmsync begins so. */
-export const isBytes = (value: Buffer): boolean =>
-  value[0] === OPEN_FORM || value[0] === SEALED_FORM;
-
-/** Id of the key that sealed it; undefined: not sealed. */
-export const keyIdOfBytes = (value: Buffer): string | undefined =>
-  value[0] === SEALED_FORM ? value.toString("base64url", 1, KEY_ID_END) : undefined;
 
 /** A JWE begins with the base64url of `{"`; what crmsync seals begins with a brace. */
 const isSealed = (value: string): boolean => value.startsWith("eyJ");

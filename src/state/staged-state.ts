@@ -58,8 +58,8 @@ const SEEN_S = 7 * 86_400;
 /** Of events with one id, the contents of so many are remembered. */
 const MOST_CONTENTS = 16;
 
-/** What older releases have remembered of an event: not its content. */
-const NO_CONTENT = "1";
+/** Stands for the content of a state that no event brought. */
+const NO_CONTENT = "-";
 
 /**
  * Whether an event came before: `same` with this content, `changed` with another one.
@@ -67,7 +67,7 @@ const NO_CONTENT = "1";
  */
 function seenAs(contents: string | null, content: string): SeenAs {
   if (contents === null) return undefined;
-  return contents === NO_CONTENT || contents.split(" ").includes(content) ? "same" : "changed";
+  return contents.split(" ").includes(content) ? "same" : "changed";
 }
 
 /** Records read in one round trip. */

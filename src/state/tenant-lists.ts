@@ -211,9 +211,7 @@ const fieldsIn = (body: string) =>
   tenantFields((JSON.parse(body) as { readonly fields: Readonly<Record<string, unknown>> }).fields)
     .usable;
 
-/** An older release has stored a time. */
-const fieldsOf = (changed: string): readonly string[] =>
-  [JSON.parse(changed) as string[] | number].flat().map(String);
+const fieldsOf = (changed: string) => JSON.parse(changed) as readonly string[];
 
 const lossesIn = (text: string | undefined): Losses =>
   text === undefined ? {} : (JSON.parse(text) as Losses);

@@ -141,7 +141,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     }),
     stateAge: age,
     settledLately: new SettledLately(records),
-    stateVersion: new StateVersion(redis, keys, heartbeats, { sealing }),
+    stateVersion: new StateVersion(redis, keys),
     auditActs: new AuditActs(redis, keys, config.AUDIT_LOG !== undefined, history),
     approvals: new Approvals(redis, keys),
     history,

@@ -50,8 +50,8 @@ export interface DeadLetter {
   readonly event: string;
   readonly source: string | undefined;
   readonly crmCode: string | undefined;
-  /** The record of the CRM that the event names; "": none. Undefined: of an older release. */
-  readonly subject?: string;
+  /** The record of the CRM that the event names; "": none. */
+  readonly subject: string;
   /** Of that record; it is not kept with the letter. */
   readonly owner?: string | undefined;
   /** Order of the event among those of its record; undefined when unknown. */

@@ -100,7 +100,7 @@ export interface ActStep {
   readonly kind: "act";
   /** As the audit trail names it: `dead.redrive`. */
   readonly act: string;
-  /** Who, in short; absent: of an older release. */
+  /** Who, in short; absent where an act on many records notes it once, in the audit trail. */
   readonly by?: string | undefined;
   /** The second person, where one was needed. */
   readonly approvedBy?: string | undefined;

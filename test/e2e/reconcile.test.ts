@@ -159,7 +159,7 @@ test("a plan does not undo what a later export has shown", async () => {
   await compare(later, "2026-01-01T09:00:00Z");
   // However many other exports were compared since.
   const { comparisons } = newRuntime(env);
-  const other = { tookMs: 1, kind: "other", records: 1, equal: 1, drift: {} };
+  const other = { tookMs: 1, kind: "other", asOf: 0, records: 1, equal: 1, drift: {} };
   for (const n of codes(0, 12)) {
     await comparisons.note({ ...other, source: "folder", at: Date.now() + n });
   }

@@ -9,7 +9,9 @@ import { spawnCrmsync } from "../support/process.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const NEWER = STATE_VERSION + 1;
-const REFUSED = `crmsync: the state in Redis has version ${NEWER}, this crmsync works with version ${STATE_VERSION}: `;
+const refusal = (has: string) =>
+  `crmsync: the state in Redis has ${has}, this crmsync works with version ${STATE_VERSION}: `;
+const REFUSED = refusal(`version ${NEWER}`);
 
 async function everything(redis: Redis): Promise<Record<string, string>> {
   const names = (await redis.keys("*")).toSorted();
@@ -46,6 +48,14 @@ it("a state of a newer release: no process works on it, and a running one ends",
   }
   // Keys may have expired meanwhile.
   expect(before).toMatchObject(await everything(redis.client));
+
+  await redis.client.hdel("{crmsync}:state-version", "version");
+  for (const command of commands) {
+    await using refused = localCrmsync(command, { env });
+    expect((await refused.ended).code, command.join(" ")).toBe(78);
+    expect(refused.stderr.at(-1), command.join(" ")).toContain(refusal("no version"));
+  }
+  await redis.client.hset("{crmsync}:state-version", "version", NEWER);
 
   // Without it, the doctor would only ask to start a process, which cannot start.
   await using doctor = localCrmsync(["doctor"], { env });

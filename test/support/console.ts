@@ -21,7 +21,7 @@ export async function serveConsole(env: Record<string, string> = {}) {
     log: pino({ level: "silent" }),
     mapping: businessRelationMapping,
   });
-  await runtime.stateVersion.takeOver();
+  await runtime.stateVersion.require();
   const start = { deadlineMs: 10_000, ends: () => false };
   const http = await serveHttp(runtime, new Set(["http"] as const), start);
   return {

@@ -81,7 +81,8 @@ test("who has dismissed a comparison: its differences are told no more, and thos
     const found = { at, tookMs: 1, records: 9, equal: 9 - different };
     const plan = { id, entries: different, requests: different, host: "h" };
     const drift = { different };
-    await stores.comparisons.note({ ...found, source: "command", kind: "a", drift, plan });
+    const noted = { ...found, source: "command", kind: "a", asOf: at } as const;
+    await stores.comparisons.note({ ...noted, drift, plan });
     await stores.reconciliations.keep({ ...found, planId: id, drift: { ...NO_DRIFT, ...drift } });
   };
   const now = Date.now();

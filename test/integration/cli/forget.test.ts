@@ -28,7 +28,7 @@ beforeEach(async () => {
     SERVICE_TIMEOUT_MS: "20000",
   };
   stores = openStores(readConfig(env), redis.duplicate());
-  await stores.stateVersion.takeOver();
+  await stores.stateVersion.require();
   return () => stores.close();
 });
 

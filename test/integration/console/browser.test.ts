@@ -76,7 +76,7 @@ async function fillBulk({ comparisons, reconciliations, staged }: Server["runtim
       fields: ["relationshipManagerEmailAddress", "city"],
     })),
   );
-  const found = { tookMs: 2000, records: 500, equal: 380 };
+  const found = { tookMs: 2000, records: 500, equal: 380, kind: "crm", asOf: 0 };
   const plan = { id: "p1", entries: 60, requests: 60, host: "h1" };
   const drift = { missing: 1, different: 119 };
   await comparisons.note({ ...found, at: Date.now(), source: "folder", drift, plan });

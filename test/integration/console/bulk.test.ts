@@ -111,10 +111,11 @@ test("what another export has shown is told beside a last comparison without dif
   const { comparisons, reconciliations } = server.runtime;
   const at = Date.now();
   const found = { tookMs: 1, records: 9, equal: 9 };
+  const noted = { ...found, source: "folder", asOf: at } as const;
   const plan = { id: "open", entries: 4, requests: 4, host: "h" };
   const drift = { different: 4, extra: 7 };
-  await comparisons.note({ ...found, at: at - 1, source: "folder", kind: "contacts", drift, plan });
-  await comparisons.note({ ...found, at, source: "folder", kind: "companies", drift: {} });
+  await comparisons.note({ ...noted, at: at - 1, kind: "contacts", drift, plan });
+  await comparisons.note({ ...noted, at, kind: "companies", drift: {} });
   await reconciliations.keep({ ...found, at, drift: NO_DRIFT });
   const viewer = server.visitor();
   await viewer.logIn(VIEWER);

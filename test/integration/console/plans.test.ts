@@ -45,7 +45,7 @@ test("earlier plans are listed with what became of them, and opened in pages", a
     HEADER,
     Array.from({ length: 120 }, (_, n) => entry(n)),
   );
-  const found = { tookMs: 2000, records: 500, equal: 380 };
+  const found = { tookMs: 2000, records: 500, equal: 380, kind: "crm", asOf: 0 };
   const plan = { id: "plan-1", entries: 120, requests: 120, host: "h1" };
   const drift = { missing: 1, different: 119 };
   const now = Date.now();
@@ -100,7 +100,8 @@ test("an approval does not show another file with the id of its plan", async () 
   await mkdir(join(dir.path, "reconcile"));
   const file = join(dir.path, "reconcile", "plan-2026.ndjson");
   const { hash } = await writePlan(file, HEADER, [entry(0)]);
-  const found = { tookMs: 2000, records: 500, equal: 499, source: "command" as const };
+  const source = "command" as const;
+  const found = { tookMs: 2000, records: 500, equal: 499, source, kind: "crm", asOf: 0 };
   const plan = { id: "plan-1", entries: 1, requests: 1, host: "h1" };
   await comparisons.note({ ...found, at: Date.now(), drift: { missing: 1 }, plan });
   const viewer = server.visitor();

@@ -100,7 +100,8 @@ test("a doctor that lacks the variables of a CRM leaves alone what the daemon kn
   await writeFile(mapping, MAPPING);
   const env = envFor(sandbox, { MAPPING: mapping, ...crm.settings(standIn.url), ...crm.secrets });
   const { crmChecks } = newRuntime(env);
-  const ofHubspot = { at: 1, needs: "", lines: [], types: { contact: { email: "string" } } };
+  const types = { contact: { email: "string" } };
+  const ofHubspot = { at: 1, needs: "", lines: [], types, changed: {} };
   await crmChecks.store({ hubspot: ofHubspot });
   await Promise.all(checkAll(readConfig(env)));
   const stored = await crmChecks.current();

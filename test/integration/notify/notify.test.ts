@@ -141,7 +141,8 @@ test("the end of a comparison is notified, with counts only", async () => {
   const drift = { ...none, emptied: 0, unmappable: 0, duplicate: 0, missing: 5 };
   // One more has ended between two looks: only the list has it.
   const at = Date.now();
-  const found = { tookMs: 9, source: "folder", records: 2, equal: 2, drift: {} } as const;
+  const counts = { tookMs: 9, records: 2, equal: 2, drift: {} };
+  const found = { ...counts, source: "folder", kind: "crm", asOf: at } as const;
   await runtime.comparisons.note({ ...found, at: at - 1 });
   await runtime.comparisons.note({ ...found, at });
   await runtime.reconciliations.keep({ at, tookMs: 9, records: 20, equal: 15, drift });

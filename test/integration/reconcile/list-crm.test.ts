@@ -466,11 +466,11 @@ test("the records stay for as long as a plan needs them", async () => {
   const begun = await listFor("begun", 48);
   opened.now += 1000;
   const unused = await listFor("unused", 24);
-  plans.set("begun", { state: "running", done: 1, repaired: {} });
+  plans.set("begun", { state: "running", done: 1, repaired: {}, at: 1 });
   const left = async () => (await readdir(dir)).map((name) => join(dir, name)).toSorted();
   await removeOldListings(session);
   expect(await left()).toEqual([used, begun, unused].toSorted());
-  plans.set("used", { state: "done", done: 1, repaired: {} });
+  plans.set("used", { state: "done", done: 1, repaired: {}, at: 1 });
   await removeOldListings(session);
   expect(await left()).toEqual([begun, unused].toSorted());
   opened.now += 25 * 3_600_000;

@@ -13,6 +13,8 @@ const noted = (at: number): NotedComparison => ({
   tookMs: 1,
   source: "schedule",
   crm: "hubspot",
+  kind: "hubspot",
+  asOf: at,
   records: 3,
   equal: 2,
   drift: { missing: 1 },

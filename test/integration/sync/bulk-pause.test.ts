@@ -57,7 +57,7 @@ const sentBy = ({ requests }: ScriptedService) =>
 
 test("live changes go on, a live event sends its bulk change along, and the others wait", async () => {
   const runtime = newRuntime();
-  await runtime.stateVersion.takeOver();
+  await runtime.stateVersion.require();
   const stores = storesOf(runtime);
   await runtime.ledger.continueCold(Date.now());
   expect(await pauseBulk(stores, { ...BY, reason: " the CRM is being moved " })).toMatchObject({
@@ -92,7 +92,7 @@ test("live changes go on, a live event sends its bulk change along, and the othe
 
 test("a process that waits for a permit for bulk gives up, and one that has it sends nothing", async () => {
   const runtime = newRuntime();
-  await runtime.stateVersion.takeOver();
+  await runtime.stateVersion.require();
   const stores = storesOf(runtime);
   await runtime.ledger.continueCold(Date.now());
   const service = new ScriptedService();
@@ -110,7 +110,7 @@ test("a process that waits for a permit for bulk gives up, and one that has it s
 
 test("the retry of a bulk change spends no live permit, and none while the lane is paused", async () => {
   const runtime = newRuntime({ RETRY_BASE_MS: "10" });
-  await runtime.stateVersion.takeOver();
+  await runtime.stateVersion.require();
   const stores = storesOf(runtime);
   await runtime.ledger.continueCold(Date.now());
   const service = new ScriptedService();
@@ -152,7 +152,7 @@ test("the retry of a bulk change spends no live permit, and none while the lane 
 
 test("a live change that comes while the bulk change of its record fails is sent as a live one", async () => {
   const runtime = newRuntime({ RETRY_BASE_MS: "1000" });
-  await runtime.stateVersion.takeOver();
+  await runtime.stateVersion.require();
   await runtime.ledger.continueCold(Date.now());
   const service = startLoop(runtime);
   await stage(runtime, "r1", "bulk");

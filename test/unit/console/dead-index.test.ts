@@ -13,6 +13,7 @@ const letterOf = (n: number): LetterDetails => ({
   firstAt: 10_000 - n,
   times: 1,
   source: undefined,
+  subject: "",
 });
 
 const [GROUP] = groupsOf(letterOf(1)).map(({ id }) => id);

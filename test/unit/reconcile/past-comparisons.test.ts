@@ -7,6 +7,8 @@ const BASE: PastComparison = {
   at: 1,
   tookMs: 1,
   source: "command",
+  kind: "crm",
+  asOf: 1,
   records: 20,
   equal: 10,
   drift: { missing: 10 },

@@ -29,7 +29,13 @@ test("what was left out is no repaired difference, also after the plan was inter
   });
   expect(count.note(PLAN, "running", [entry(1)])).toMatchObject({ repaired: {}, leftOut: {} });
 
-  const progress: PlanProgress = { state: "running", done: 3, repaired: {}, ...pick(first) };
+  const progress: PlanProgress = {
+    state: "running",
+    done: 3,
+    at: 1,
+    repaired: {},
+    ...pick(first),
+  };
   const later = new PlanCount(PLAN, progress);
   for (const n of [0, 1, 2]) later.skipped(entry(n));
   later.carriedOut(entry(3), "newer");

@@ -26,7 +26,8 @@ it("counts what a plan repairs, and nothing else", () => {
 it("names what another export has shown, after one that is equal", () => {
   const at = Date.parse("2026-11-22T10:41:00Z");
   const reconciliation = { at, tookMs: 1, records: 9, equal: 9, drift: NO_DRIFT };
-  const noted = { tookMs: 1, records: 5, equal: 2, source: "folder" } as const;
+  const counts = { tookMs: 1, records: 5, equal: 2 };
+  const noted = { ...counts, source: "folder", kind: "crm", asOf: at } as const;
   const openComparisons = [
     // The last one itself is told already, and what no plan repairs is not.
     { ...noted, at, drift: { missing: 1 } },
@@ -48,7 +49,7 @@ it("names what another export has shown, after one that is equal", () => {
 it("is silent while a plan is carried out, but not about what that plan does not repair", () => {
   expect(findingsOf({ missing: 2 }, true)).toEqual([]);
   const at = Date.parse("2026-11-22T10:41:00Z");
-  const noted = { tookMs: 1, records: 5, equal: 2 } as const;
+  const noted = { tookMs: 1, records: 5, equal: 2, kind: "crm", asOf: at } as const;
   const drift = { ...NO_DRIFT, different: 2 };
   const found = (plan: string, fed: string) =>
     reconcileFindings({
@@ -65,7 +66,8 @@ it("is silent while a plan is carried out, but not about what that plan does not
 
 it("folds what earlier comparisons of other exports have found", () => {
   const at = Date.parse("2026-11-22T10:41:00Z");
-  const noted = { tookMs: 1, records: 5, equal: 2, source: "command" } as const;
+  const counts = { tookMs: 1, records: 5, equal: 2 };
+  const noted = { ...counts, source: "command", kind: "crm", asOf: at } as const;
   const before = (minutes: number, name: string, missing: number) => ({
     ...noted,
     at: at - minutes * 60_000,
