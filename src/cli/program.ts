@@ -1,4 +1,4 @@
-/** The table of commands: the command line, its help and its completion are made from it. */
+/** The table of commands: the command line and its help are made from it. */
 import { Command } from "commander";
 import { VERSION } from "../ops/version.ts";
 
@@ -25,7 +25,6 @@ const COMMANDS = {
   "redis-url": async () => (await import("./redis-url.ts")).redisUrlCommand(),
   demo: async () => (await import("./demo.ts")).demoCommand(),
   sandbox: async () => (await import("./sandbox.ts")).sandboxCommand(),
-  completion: async () => (await import("./completion.ts")).completionCommand(createProgram),
 } as const;
 
 type CommandName = keyof typeof COMMANDS;

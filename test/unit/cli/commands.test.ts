@@ -39,7 +39,7 @@ test.for(COMMANDS)("the help of `%s` says what everything in it does", ([path, c
 });
 
 /** They print what is for a shell or a file. */
-const FOR_FILES = new Set(["crmsync completion", "crmsync mapping init", "crmsync sandbox export"]);
+const FOR_FILES = new Set(["crmsync mapping init", "crmsync sandbox export"]);
 
 test("every command that prints has --json", () => {
   const without = COMMANDS.filter(

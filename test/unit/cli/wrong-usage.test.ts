@@ -25,7 +25,6 @@ const OF_PLAN = "changes nothing of a plan that exists";
 test.for([
   ["push --lane liv f", "must be one of live, bulk; did you mean live?"],
   ["start --roles http,snyc", "must be one of http, intake, sync; did you mean sync?"],
-  ["completion fisch", "must be one of bash, zsh, fish; did you mean fish?"],
   ["why ''", "It must not be empty."],
   ["forget a ' '", "It must not be empty."],
   ["dead list --in-group g:12", "It must be the id of a group, such as g:0123456789"],
