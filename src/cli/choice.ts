@@ -6,8 +6,11 @@ const MAX_IN_HELP = 15;
 
 /** An option with a closed set of values: any other value is wrong usage. */
 export class Choice extends Option {
+  readonly values: readonly string[];
+
   constructor(flags: string, description: string, values: readonly string[], byDefault?: string) {
     super(flags, description);
+    this.values = values;
     if (values.length <= MAX_IN_HELP) this.choices(values);
     this.argParser(oneOf(values)).default(byDefault);
   }

@@ -41,11 +41,11 @@ function endOnWrongUsage(command: Command): void {
 }
 
 /** Errors that end with 78: a restart fails again until the configuration or the installation changes. */
-const UNWORKABLE = [ConfigError, MappingError, StateVersionError, UnknownKey];
+const UNWORKABLE = [ConfigError, MappingError, NoRedisServer, StateVersionError, UnknownKey];
 
 /** Errors that a user can correct are printed without a stack, also those of files, ports and Redis. */
 function messageOf(error: unknown): string {
-  const expected = [...UNWORKABLE, UserError, DataDirInUse, NoRedisServer];
+  const expected = [...UNWORKABLE, UserError, DataDirInUse];
   if (!(error instanceof Error)) return String(error);
   if (expected.some((kind) => error instanceof kind)) return error.message;
   if (isRedisTrouble(error)) {

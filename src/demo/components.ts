@@ -13,6 +13,7 @@ import type { RedisTlsFiles } from "../ops/redis-tls.ts";
 import { BURST_REQUESTS, REQUESTS_PER_HOUR } from "../service-spec/limits.ts";
 import { UserError } from "../ops/user-error.ts";
 import { startSandbox } from "../sandbox/serve.ts";
+import { provideRedisServer } from "./install-redis-server.ts";
 import { ProcessFailed, superviseDaemon } from "./supervisor.ts";
 
 /** Short, so that what a killed daemon held is soon free again: the sandbox answers in milliseconds. */
@@ -113,6 +114,7 @@ async function provideRedis(
   const report = ({ reason }: { reason?: unknown }): void =>
     say(`redis-server exited (${String(reason)}) and is being restarted`);
   const log = { info: () => {}, error: report };
+  await provideRedisServer();
   const redis = await startEmbeddedRedis({ dataDir, log });
   stack.defer(async () => redis.close());
   const failed = new Promise<never>((_, reject) => {

@@ -26,7 +26,7 @@ type EmbeddedRedisLog = Pick<Logger, "info" | "error">;
  * Runs a real redis-server as a child on the data in `dataDir`/redis: loopback only, with a
  * password, AOF on. It ends with this process however this process ends, is restarted when it exits
  * by itself, and the next start finds its data. Throws DataDirInUse while another process runs one
- * there, NoRedisServer when the machine has none and none can be installed.
+ * there, NoRedisServer when the machine has none.
  */
 export async function startEmbeddedRedis(options: { dataDir: string; log: EmbeddedRedisLog }) {
   const dataDir = resolve(options.dataDir);

@@ -1,8 +1,5 @@
-import {
-  canRun,
-  installDebianPackage,
-  mayInstallDebianPackages,
-} from "./install-debian-package.ts";
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
 
 /** Valkey is what some distributions have instead of Redis. */
 const COMMANDS = ["redis-server", "valkey-server"] as const;
@@ -21,23 +18,24 @@ export class NoRedisServer extends Error {
   }
 }
 
-/**
- * The command that starts a Redis server. Installs it if it is missing and this process may (root
- * on Debian); otherwise throws NoRedisServer, which lists the ways to get one.
- */
+/** @returns the command that starts a Redis server. @throws NoRedisServer, which lists the ways to get one. */
 export async function findRedisServer(): Promise<string> {
-  const found = await installed();
-  if (found !== undefined) return found;
-  if ((await mayInstallDebianPackages()) && (await installDebianPackage(COMMANDS[0]))) {
-    const command = await installed();
-    if (command !== undefined) return command;
+  for (const command of COMMANDS) {
+    if (await canRun(command, ["--version"])) return command;
   }
   throw new NoRedisServer();
 }
 
-async function installed(): Promise<string | undefined> {
-  for (const command of COMMANDS) {
-    if (await canRun(command, ["--version"])) return command;
+/** Whether the command is on the PATH and exits 0. */
+export async function canRun(command: string, args: string[]): Promise<boolean> {
+  return succeeded(spawn(command, args, { stdio: "ignore" }));
+}
+
+export async function succeeded(child: ChildProcess): Promise<boolean> {
+  try {
+    const [code] = (await once(child, "close")) as [number | null];
+    return code === 0;
+  } catch {
+    return false; // the command does not exist
   }
-  return undefined;
 }

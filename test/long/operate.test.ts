@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
 import { expect, it } from "vitest";
 import { findEmbeddedRedis } from "../../src/ops/embedded-redis.ts";
-import { findRedisServer } from "../../src/ops/find-redis-server.ts";
+import { provideRedisServer } from "../../src/demo/install-redis-server.ts";
 import { ownPort } from "../support/own-port.ts";
 import { STATE_VERSION } from "../../src/state/state-version.ts";
 import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
@@ -100,7 +100,7 @@ async function startRedis(dir: string, port: number): Promise<AsyncDisposable> {
     "",
   ];
   const args = ["--dir", dir, "--port", String(port), "--maxmemory-policy", "noeviction"];
-  const server = spawnCommand(await findRedisServer(), [...args, ...settings]);
+  const server = spawnCommand(await provideRedisServer(), [...args, ...settings]);
   await server.line(/Ready to accept connections/);
   return server;
 }

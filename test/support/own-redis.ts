@@ -2,7 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Redis } from "ioredis";
-import { findRedisServer } from "../../src/ops/find-redis-server.ts";
+import { provideRedisServer } from "../../src/demo/install-redis-server.ts";
 import { CONF_FILE, spawnRedis, type RedisProcess } from "../../src/ops/redis-process.ts";
 import { ownPort } from "./own-port.ts";
 import { tempDir } from "./temp-dir.ts";
@@ -44,7 +44,7 @@ export async function ownRedis(
   settings: Settings = {},
   wrapped: Wrap = (command) => command,
 ): Promise<OwnRedis> {
-  const found = await findRedisServer();
+  const found = await provideRedisServer();
   const port = await ownPort();
   const dir = await tempDir();
   const command = await wrapped(found, dir.path);

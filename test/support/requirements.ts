@@ -1,9 +1,6 @@
-import {
-  canRun,
-  installDebianPackage,
-  mayInstallDebianPackages,
-} from "../../src/ops/install-debian-package.ts";
 import type { TestContext } from "vitest";
+import { installDebianPackage } from "../../src/demo/install-redis-server.ts";
+import { canRun } from "../../src/ops/find-redis-server.ts";
 
 export interface Tool {
   /** Its names; which one exists depends on the system. */
@@ -33,9 +30,7 @@ export async function requireTool(
 async function findTool(tool: Tool): Promise<string | undefined> {
   const present = await findCommand(tool);
   if (present !== undefined || tool.debianPackage === undefined) return present;
-  if (!(await mayInstallDebianPackages())) return undefined;
-  await installDebianPackage(tool.debianPackage);
-  return findCommand(tool);
+  return (await installDebianPackage(tool.debianPackage)) ? findCommand(tool) : undefined;
 }
 
 async function findCommand({ commands, check }: Tool): Promise<string | undefined> {

@@ -6,11 +6,11 @@ import { promisify } from "node:util";
 import { Redis } from "ioredis";
 import pino from "pino";
 import { expect, onTestFinished, test } from "vitest";
+import { provideRedisServer } from "../../../src/demo/install-redis-server.ts";
 import { findEmbeddedRedis, startEmbeddedRedis } from "../../../src/ops/embedded-redis.ts";
-import { findRedisServer } from "../../../src/ops/find-redis-server.ts";
 import { readAddress, writeConf } from "../../../src/ops/redis-conf.ts";
 import { UserError } from "../../../src/ops/user-error.ts";
-import { spawnCommand, spawnNode } from "../../support/process.ts";
+import { spawnCommand, spawnCrmsync, spawnNode } from "../../support/process.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { connectTo, newDataDir, spawnDaemon, untilNothingRuns, urlOf } from "./support.ts";
 
@@ -165,7 +165,7 @@ test("A server that cannot be restarted is reported through `exited`", async () 
 
 test("A machine that has only valkey-server uses it", async () => {
   const bin = await newDataDir();
-  const server = await findRedisServer();
+  const server = await provideRedisServer();
   for (const [name, command] of Object.entries({ sh: "sh", env: "env", "valkey-server": server })) {
     const { stdout } = await promisify(execFile)("sh", ["-c", `command -v ${command}`]);
     await symlink(stdout.trim(), join(bin, name));
@@ -175,13 +175,18 @@ test("A machine that has only valkey-server uses it", async () => {
   await child.line(/^url redis:/);
 });
 
-test("Without a redis-server and the right to install one, the error lists every way to get one", async () => {
-  const daemon = join(import.meta.dirname, "daemon.ts");
-  await using child = spawnNode([daemon, await newDataDir()], { env: { PATH: "/nonexistent" } });
-  expect(await child.ended).toMatchObject({ code: 1 });
+test("Without a redis-server, a start lists every way to get one, and installs none", async () => {
+  const bin = await newDataDir();
+  const called = join(bin, "called");
+  await writeFile(join(bin, "apt-get"), `#!/bin/sh\necho called > ${called}\n`, { mode: 0o755 });
+  await using child = spawnCrmsync(["start", "--sandbox"], {
+    env: { PATH: bin, DATA_DIR: await newDataDir(), HTTP_PORT: "0", SANDBOX_PORT: "0" },
+  });
+  expect(await child.ended).toMatchObject({ code: 78 });
   for (const way of [/REDIS_URL/, /apt-get install/, /dnf install/, /brew install/, /docker run/]) {
     await child.line(way);
   }
+  await expect(stat(called)).rejects.toThrow("ENOENT");
 });
 
 async function start(dataDir: string) {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Redis } from "ioredis";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { findRedisServer } from "../../../src/ops/find-redis-server.ts";
+import { provideRedisServer } from "../../../src/demo/install-redis-server.ts";
 import { ownPort } from "../../support/own-port.ts";
 import { spawnCommand } from "../../support/process.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -15,7 +15,7 @@ const compose = parse(
 ) as { services: { redis: { command: [string, string, string] } } };
 
 test("the Redis of docker-compose.yml keeps its settings, asks for the password, and shows it to no other process", async () => {
-  await findRedisServer();
+  await provideRedisServer();
   await using dir = await tempDir();
   const port = await ownPort();
   const [shell, option, script] = compose.services.redis.command;

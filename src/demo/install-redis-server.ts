@@ -1,5 +1,6 @@
+/** For a trial and for tests: a daemon installs nothing. */
 import { spawn } from "node:child_process";
-import { once } from "node:events";
+import { canRun, findRedisServer, NoRedisServer, succeeded } from "../ops/find-redis-server.ts";
 
 // Starts and enables nothing: only the program is needed, not its service. With the lock, a second
 // process waits for the first; apt's own lock would make it fail.
@@ -17,13 +18,10 @@ apt-get -q install -y --no-install-recommends "$1"
 if [ -d /run/systemd/system ]; then systemctl -q disable "$1" || true; fi
 `;
 
-/** True if this process is root and apt-get exists. */
-export async function mayInstallDebianPackages(): Promise<boolean> {
-  return process.getuid?.() === 0 && (await canRun("apt-get", ["--version"]));
-}
-
-/** Installs one Debian package and reports it on stderr; resolves to whether it succeeded. */
+/** Installs one Debian package, as root, and says so on stderr; resolves to whether it succeeded. */
 export async function installDebianPackage(name: string): Promise<boolean> {
+  const mayInstall = process.getuid?.() === 0 && (await canRun("apt-get", ["--version"]));
+  if (!mayInstall) return false;
   process.stderr.write(`Installing the Debian package ${name} (apt-get install ${name}) …\n`);
   const child = spawn("flock", ["/var/lib/dpkg", "sh", "-c", INSTALL, "sh", name], {
     stdio: ["ignore", "pipe", "pipe"],
@@ -33,16 +31,14 @@ export async function installDebianPackage(name: string): Promise<boolean> {
   return succeeded(child);
 }
 
-/** Whether the command is on the PATH and exits 0. */
-export async function canRun(command: string, args: string[]): Promise<boolean> {
-  return succeeded(spawn(command, args, { stdio: "ignore" }));
-}
-
-async function succeeded(child: ReturnType<typeof spawn>): Promise<boolean> {
+/** @throws NoRedisServer when the machine has none and none can be installed. */
+export async function provideRedisServer(): Promise<string> {
   try {
-    const [code] = (await once(child, "close")) as [number | null];
-    return code === 0;
-  } catch {
-    return false; // the command does not exist
+    return await findRedisServer();
+  } catch (error) {
+    if (!(error instanceof NoRedisServer) || !(await installDebianPackage("redis-server"))) {
+      throw error;
+    }
+    return findRedisServer();
   }
 }
