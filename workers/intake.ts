@@ -72,6 +72,7 @@ export function openPorts(runtime: Runtime): IntakePorts {
     contentOf,
     map: (event, subject) => tracing.span("map", {}, () => mapRecord(runtime, event, subject)),
     objects: () => mapping.objects,
+    gone: () => mapping.gone,
     withOwnIds,
     fetch: (event, crm, order) => requestFetch(runtime, event, crm, order),
     requestOwners: (event, order) => requestOwners(runtime, event, order),

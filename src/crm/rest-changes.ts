@@ -1,4 +1,6 @@
 /** Pulls and lists any REST API that the section `pull` of the mapping file describes. */
+import { isGoneBy } from "../event/gone.ts";
+import { cut } from "../service-spec/characters.ts";
 import { changesByTime, type PulledChange, type TimedPage } from "./change-puller.ts";
 import type { CrmRecords } from "./connector.ts";
 import type { PullSource } from "../mapping/pull/rule.ts";
@@ -10,6 +12,9 @@ type Texts = Readonly<Record<string, string>>;
 type Paging = PullSource["paging"];
 
 const PAUSE_MS = 250;
+
+/** The longest value that is shown. */
+const MAX_VALUE = 100;
 
 /** A source of a mapping's section `pull`. Its `needs` are variables that the mapping file names (Config.namedSecret). */
 export function restRecords(source: PullSource): CrmRecords {
@@ -73,6 +78,7 @@ async function ask(
   for (const item of list as unknown[]) {
     const change = isObject(item) ? changeOf(source, item) : undefined;
     if (change === undefined) return notUsable(source);
+    if ("kind" in change) return change;
     changes.push(change);
   }
   const next = nextOf(source.paging, url, result, question.next, changes);
@@ -104,12 +110,23 @@ function addressOf(paging: Paging, first: string, next: string | undefined): str
 const named = (value: unknown, path: string): unknown => valueAt(value, path.split("."));
 
 /** Undefined: it has no usable id, or no time. */
-function changeOf(source: PullSource, item: Json): PulledChange | undefined {
+function changeOf(source: PullSource, item: Json): PulledChange | NotListed | undefined {
   const id = textOf(named(item, source.id ?? "id"));
   const at = timeOf(named(item, source.time));
   if (!/^\P{Cc}{1,255}$/u.test(id)) return undefined;
-  if (isDeleted(source, item)) return { id, at };
+  const isGone = isDeleted(source, item);
+  if (isGone === undefined) return unclear(source, id, item);
+  if (isGone) return { id, at };
   return at === undefined ? undefined : { id, record: item, at };
+}
+
+function unclear({ deleted, name }: PullSource, id: string, item: Json): NotListed {
+  const from = typeof deleted === "object" ? deleted.from : (deleted ?? "");
+  const value = cut(JSON.stringify(named(item, from)) ?? "", MAX_VALUE);
+  return {
+    kind: "not_a_list",
+    reason: `${from} of record ${id} is ${value}, and must say whether the record is deleted: true, yes, 1 or a time that is not in the future; or false, no, 0 or nothing. Say what other values mean by { from, is } under pull.${name}.deleted in the mapping`,
+  };
 }
 
 const notUsable = ({ id = "id", time }: PullSource): NotListed => ({
@@ -117,16 +134,11 @@ const notUsable = ({ id = "id", time }: PullSource): NotListed => ({
   reason: `a listed record has no usable ${id} or ${time}, where the mapping says that its id and time are`,
 });
 
-/** Words and zeros by which a record says that it is not deleted. */
-const NOT_DELETED = /^(?:[\s0:.TZ-]*|false|no|null|none|0000-.*|0001-01-01.*)$/i;
-
-function isDeleted({ deleted }: PullSource, item: Json): boolean {
+/** @returns undefined for a value that is neither a yes nor a no. */
+function isDeleted({ deleted }: PullSource, item: Json): boolean | undefined {
   if (deleted === undefined) return false;
-  const said = named(item, typeof deleted === "string" ? deleted : deleted.from);
-  const text = typeof said === "boolean" ? String(said) : textOf(said);
-  return typeof deleted === "string"
-    ? !NOT_DELETED.test(text)
-    : deleted.is.some((one) => String(one) === text);
+  const { from, is } = typeof deleted === "string" ? { from: deleted, is: undefined } : deleted;
+  return isGoneBy(is?.map(String), named(item, from), Date.now());
 }
 
 /** Where the next page is; undefined: this is the last one. */

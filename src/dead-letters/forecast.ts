@@ -92,6 +92,7 @@ function dryPorts(view: RedriveView, staged: StateToStage[]): AcceptPorts {
     fingerprintOf: view.fingerprintOf,
     map: (event, subject) => mapEvent(view.mapping, event, subject, view.lists ?? NO_LISTS),
     objects: () => view.mapping.objects,
+    gone: () => view.mapping.gone,
     async requestOwners({ subject }) {
       const parts = partsOf(view.mapping.relations, splitSubject(subject).object);
       return parts.length > 0 ? { problem: undefined } : undefined;

@@ -11,44 +11,6 @@ import { kindOf, problemsOf, type Problem } from "./problem.ts";
 import { isNumbered, normalTime, WHOLE_NUMBER } from "./event-order.ts";
 import { cut } from "../service-spec/characters.ts";
 
-// Records that say themselves that the CRM has deleted them: soft deletes, recycle bins, archives.
-
-type CrmRecord = Readonly<Record<string, unknown>>;
-
-/** Names in small letters without signs: deletedAt, deleted_at, IsDeleted, is_deleted, … */
-const FLAG = /^(?:is|soft)*deleted$/;
-const TIME = /^(?:soft)?(?:deleted(?:at|on|date|time|datetime|timestamp)|date(?:time)?deleted)$/;
-
-/** Fields that mean it in one CRM, and something else in others, by the beginning of the source. */
-const OWN: readonly (readonly [source: string, saysGone: (record: CrmRecord) => boolean])[] = [
-  ["/hubspot/", ({ archived }) => isTrue(archived)],
-  ["/pipedrive/", ({ active_flag: isActive }) => isActive === false],
-];
-
-/** @param source of the event that brought the record */
-export function saysGone(record: CrmRecord, source: string): boolean {
-  if (OWN.some(([crm, isGone]) => source.startsWith(crm) && isGone(record))) return true;
-  // This is the form of a record in HubSpot's API. The event may have another source.
-  if (typeof record["properties"] === "object" && record["archived"] === true) return true;
-  return Object.entries(record).some(([key, value]) => {
-    const name = key.replaceAll(/[^a-z]/gi, "").toLowerCase();
-    return (FLAG.test(name) || TIME.test(name)) && (isTrue(value) || isTime(value));
-  });
-}
-
-/** Also as a spreadsheet writes it in its language. */
-const YES =
-  /^\s*(?:true|1|yes|y|t|wahr|vrai|vero|verdadero|verdadeiro|waar|ja|oui|s[iíì]|sim)\s*$/i;
-
-const isTrue = (value: unknown): boolean =>
-  value === true || value === 1 || (typeof value === "string" && YES.test(value));
-
-/** Programs write the first day of their calendar for no time: 0001-01-01, 1900-01-01, 1970-01-01, and 9999 for never. */
-const DATED = /(?<!\d)(?:19[89]|20)\d\d(?!\d)|^(?:19[89]|20)\d{6}|^[1-9]\d{8,}$/;
-
-const isTime = (value: unknown): boolean =>
-  (typeof value === "string" && DATED.test(value)) || (typeof value === "number" && value > 1);
-
 // Ids of Salesforce: 15 characters, and three more that protect the case of their letters.
 
 /** A record's id. Others (000000000000000AAA, 001*) stand for records that are not named. */
@@ -319,7 +281,7 @@ export function parseEvent(value: unknown, now: number): ParsedEvent {
   const given = withoutNulls(value);
   const parsed = crmEventSchema.safeParse(given);
   if (!parsed.success) return { ok: false, problems: problemsOf(parsed.error, given) };
-  const event = asDeletion(asWhole(parsed.data));
+  const event = asWhole(parsed.data);
   if (event.time !== undefined && Date.parse(event.time) > now + DAY_MS) {
     const rule = "must not lie more than a day ahead of the clock of Redis";
     return { ok: false, problems: [{ field: "time", rule, kind: "a later time" }] };
@@ -335,14 +297,6 @@ function asWhole(event: CrmEvent): CrmEvent {
   const whole = { ...data, ...(own !== undefined && { record: { ...own, ...related } }) };
   if (of !== undefined) return { ...event, type: "crm.record.updated", subject: of, data: whole };
   return { ...event, data: { ...whole, ...(merged !== undefined && { merged }) } };
-}
-
-/** A record that says that it is deleted is: also when it comes with an update, or is in a list. */
-function asDeletion(event: CrmEvent): CrmEvent {
-  const { data, source, type } = event;
-  if (type === "crm.record.deleted" || type === "crm.record.restored") return event;
-  if (data?.record === undefined || !saysGone(data.record, source)) return event;
-  return { ...event, type: "crm.record.deleted" };
 }
 
 /** A sender may write an attribute that it does not set as null (CloudEvents, JSON format, 2.2). */

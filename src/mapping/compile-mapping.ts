@@ -4,6 +4,7 @@ import { FIELD_NAMES, traitsOf } from "./fields.ts";
 import { finderOf } from "./fold.ts";
 import { keepOf } from "./keeps-of-mapping.ts";
 import {
+  goneRulesOf,
   objectsOf,
   relationsOfFile,
   tableOf,
@@ -70,6 +71,7 @@ export function compileMapping(file: MappingFile): CompiledMapping {
   for (const { by = "", of = "" } of relations) {
     for (const name of [...by.split("."), ...of.split(".")]) if (name !== "") names.add(name);
   }
+  for (const { field } of goneRulesOf(file)) names.add(field.split(".")[0] ?? field);
   return { ignore, rules, names, relations, sources, whens: whensByObject(file) };
 }
 

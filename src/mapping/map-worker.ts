@@ -17,7 +17,7 @@ import {
   type ThreadRequest,
 } from "./map-protocol.ts";
 import type { Watch } from "./map-fields.ts";
-import { allObjectsOf } from "./mapping-file.ts";
+import { allObjectsOf, goneRulesOf } from "./mapping-file.ts";
 import { mapRecord } from "./map-record.ts";
 import { MappingError, type MappingAbout, type MappingResult } from "./mapping.ts";
 import { describeLoadError } from "./module-error.ts";
@@ -72,6 +72,7 @@ async function load({ file, text: known }: MapWorkerData): Promise<Loaded> {
       objects,
       reads: compiled.names,
       sources: compiled.sources,
+      gone: goneRulesOf(parsed),
       relations: compiled.relations,
       keeps: keepsOfFile(parsed),
       whens: whensIn(parsed, text),

@@ -1,6 +1,7 @@
 /** The structure of a mapping file; editors get it as mappings/mapping.schema.json. */
 import { z } from "zod";
 import { isCountryCode } from "../service-spec/iso-codes.ts";
+import type { GoneRule } from "../event/gone.ts";
 import type { Relation } from "../sync/mapped.ts";
 import { FIELD_NAMES, FORMS } from "./fields.ts";
 import type { Path } from "./mistake.ts";
@@ -81,6 +82,14 @@ const relation = z.strictObject({
   ),
 });
 
+const gone = z.strictObject({
+  field: text.describe("Where a record says whether it is deleted."),
+  values: z
+    .array(z.union([z.string(), z.number(), z.boolean()]).transform(String))
+    .min(1)
+    .describe("The values that mean deleted; every other value means that the record is there."),
+});
+
 const objectRule = z.strictObject({
   object: z
     .union([text.transform((name) => [name]), z.array(text).min(1)], {
@@ -96,6 +105,10 @@ const objectRule = z.strictObject({
     "What becomes of the relation of a record that no longer fulfils `when`: keep (the default) leaves it as it is, terminate sets its status to terminated.",
   ),
   crmCode: expression.describe("The expression that gives the record's key at the service."),
+  gone: optional(
+    z.union([text, gone], { error: "must be a path of names, or a block with field and values" }),
+    "Where a record says that it is deleted (true, yes, 1, or a time that is not in the future); or a block.",
+  ),
   owner: optional(
     expression,
     "The expression that gives the id, or the e-mail, of who looks after the record in the CRM: outcomes name it (OUTCOME_WEBHOOK).",
@@ -181,6 +194,13 @@ export function relationsOfFile({ objects }: MappingFile): Relation[] {
   );
   return [...new Map(all.map((relation) => [JSON.stringify(relation), relation])).values()];
 }
+
+export const goneRulesOf = ({ objects }: MappingFile): GoneRule[] =>
+  objects.flatMap((rule) => {
+    if (rule.gone === undefined) return [];
+    const own = typeof rule.gone === "string" ? { field: rule.gone } : rule.gone;
+    return [{ objects: [...objectsOf(rule)], ...own }];
+  });
 
 /** The fields of a rule that the file has. */
 export const fieldsOf = ({ fields }: ObjectRule): [name: string, field: FieldRule][] =>

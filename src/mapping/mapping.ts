@@ -1,3 +1,4 @@
+import type { GoneRule } from "../event/gone.ts";
 import type { Keeps } from "../sync/keeps.ts";
 import type { Mapped, Relation } from "../sync/mapped.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
@@ -75,6 +76,8 @@ export interface MappingAbout {
   readonly reads: ReadonlySet<string>;
   /** Absent when it does not know. */
   readonly sources?: readonly FieldSources[];
+  /** How its records say that they are deleted, beside the names that every record may use; absent: nothing more. */
+  readonly gone?: readonly GoneRule[];
   /** What is read together with its records; absent: nothing. */
   readonly relations?: readonly Relation[];
   /** Fields that others maintain at the service. */

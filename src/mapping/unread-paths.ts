@@ -2,14 +2,17 @@
  * Finds what a mapping reads and no record of a file has. A file that lacks a field altogether does not say that the
  * field is empty. Pure.
  */
+import { unreadMarks } from "../event/gone.ts";
 import type { FieldPath } from "./expression-tree.ts";
 import { isObject } from "./is-object.ts";
 import type { CrmRecord, FieldSources, Mapping } from "./mapping.ts";
 import { nearest } from "./nearest.ts";
 
-/** A path that is in no record of a file. */
+/** A path that is in no record of a file; or one that a mapping should perhaps read. */
 export interface Unread {
   readonly path: string;
+  /** The records have it, nothing reads it, and its name looks like a mark of deleted records. */
+  readonly isMark?: true;
   /** What is made of it: fields of the service, `crmCode`, `when`. */
   readonly fields: readonly string[];
   /** Whether the file is a table. */
@@ -26,14 +29,17 @@ const NAMED_RECORDS = 200;
 
 export class PathSearch {
   readonly #sources: readonly FieldSources[];
+  /** Names that the mapping reads; empty when it does not know. */
+  readonly #reads: ReadonlySet<string>;
   /** By object: paths that no record had so far, by their text. */
   readonly #missing = new Map<string, Map<string, FieldPath>>();
   readonly #names = new Set<string>();
   #records = 0;
   #header: CrmRecord | undefined;
 
-  constructor({ sources = [] }: Pick<Mapping, "sources">) {
+  constructor({ reads = new Set(), sources = [] }: Partial<Pick<Mapping, "reads" | "sources">>) {
     this.#sources = sources;
+    this.#reads = reads;
   }
 
   /** @param header of a row of a table: a record with all columns */
@@ -62,9 +68,18 @@ export class PathSearch {
       }
     }
     const isColumn = this.#header !== undefined;
-    return [...fields].map(([path, found]) => {
+    const lacking = [...fields].map(([path, found]) => {
       const near = nearestTo(found.path, found.fields, this.#names);
       return { path, fields: [...found.fields], isColumn, ...(near && { nearest: near }) };
+    });
+    return [...lacking, ...this.#marks(isColumn)];
+  }
+
+  #marks(isColumn: boolean): Unread[] {
+    if (this.#reads.size === 0) return [];
+    const isRead = (path: string) => path.split(".").some((name) => this.#reads.has(name));
+    return unreadMarks(this.#names, isRead).map((path) => {
+      return { path, fields: [], isColumn, isMark: true };
     });
   }
 
@@ -144,7 +159,11 @@ const letters = (name: string): string => name.toLowerCase().replaceAll(/[^\p{L}
 
 /** For people. @param most lines, at most */
 export function unreadLines(unread: readonly Unread[], most = Infinity): string[] {
-  const lines = unread.slice(0, most).map(({ fields, isColumn, nearest: near, path }) => {
+  const lines = unread.slice(0, most).map(({ fields, isColumn, isMark, nearest: near, path }) => {
+    if (isMark === true) {
+      const written = /^\w[\w.]*$/.test(path) ? path : JSON.stringify(path);
+      return `\`${path}\` looks like a mark of deleted records, and nothing reads it: if it is one, write \`gone: ${written}\` under the object in the mapping`;
+    }
     const what = isColumn ? "no such column" : "no record has it";
     const meant = near === undefined ? "" : `; nearest: \`${near}\``;
     return `${fields.join(", ")}: the mapping reads \`${path}\`; ${what}${meant}`;

@@ -2,13 +2,8 @@
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { withOwnIds } from "../crm/own-ids.ts";
-import {
-  parseEvent,
-  splitSubject,
-  type CrmEvent,
-  saysGone,
-  canonicalSubject,
-} from "../event/crm-event.ts";
+import { parseEvent, splitSubject, type CrmEvent, canonicalSubject } from "../event/crm-event.ts";
+import { asDeletion, saysGone, type GoneUnclear } from "../event/gone.ts";
 import { believableTime, eventOrder } from "../event/event-order.ts";
 import { parseExactly, jsonFaultAt } from "../event/exact-json.ts";
 import { isObject } from "../mapping/is-object.ts";
@@ -53,6 +48,9 @@ export interface ReadOptions {
   readonly encoding?: Encoding | undefined;
 }
 
+/** What reading needs of the mapping. */
+export type RulesOfMapping = Pick<Mapping, "gone" | "objects">;
+
 /** Stands for an unknown id. */
 const NO_ID = "unknown";
 
@@ -70,7 +68,7 @@ export interface ReadInputs {
  */
 export async function readInputs(
   file: string,
-  mapping: Pick<Mapping, "objects">,
+  mapping: RulesOfMapping,
   options: ReadOptions,
 ): Promise<ReadInputs> {
   const { text, ...guessed } = await readText(file, options.encoding);
@@ -78,7 +76,10 @@ export async function readInputs(
   if (first === "<") {
     const events = eventsOfText(text);
     if (events !== undefined) {
-      return { inputs: events.flatMap((event) => inputsOfEvent(file, event)), unusable: [] };
+      return {
+        inputs: events.flatMap((event) => inputsOfEvent(file, event, mapping)),
+        unusable: [],
+      };
     }
   }
   const { items, unusable } = looksLikeCsv(text)
@@ -110,13 +111,13 @@ async function* once(text: string): AsyncGenerator<string> {
 /** @throws UserError when it is neither a record, an event nor the body of a CRM's webhook. */
 export function inputsOf(
   { header, place, value }: Item,
-  mapping: Pick<Mapping, "objects">,
+  mapping: RulesOfMapping,
   options: ReadOptions,
 ): PreviewInput[] {
   if (!isObject(value)) throw new UserError(`${place} is neither a record nor an event`);
-  if ("specversion" in value) return inputsOfEvent(place, value);
+  if ("specversion" in value) return inputsOfEvent(place, value, mapping);
   const sent = eventsOfBody(value);
-  if (sent !== undefined) return sent.flatMap((event) => inputsOfEvent(place, event));
+  if (sent !== undefined) return sent.flatMap((event) => inputsOfEvent(place, event, mapping));
   return [{ ...inputOfRecord(place, value, mapping, options), ...(header && { header }) }];
 }
 
@@ -124,27 +125,35 @@ export function inputsOf(
 export function inputOfRecord(
   place: string,
   record: CrmRecord,
-  mapping: Pick<Mapping, "objects">,
+  mapping: RulesOfMapping,
   options: ReadOptions,
 ): PreviewInput {
   const object = options.object ?? objectOf(record, mapping, place);
   const known = options.id ?? idOf(record, object, options.idFrom);
   const recordId = known ?? NO_ID;
   const { source = "/preview" } = options;
-  const type = saysGone(record, source) ? "crm.record.deleted" : "crm.record.updated";
+  const says = saysGone(record, { source, object, rules: mapping.gone, now: Date.now() });
+  if (typeof says === "object") throw unclearGone(place, says);
+  const type = says ? "crm.record.deleted" : "crm.record.updated";
   const subject = canonicalSubject(`${object}/${recordId}`);
   const context = { type, source, subject, ...splitSubject(subject) };
   return { place, context, record, fetch: undefined, hasId: known !== undefined };
 }
 
 /** The records of an event as intake handles them: those that were merged into its own come first. */
-export function inputsOfEvent(place: string, value: unknown): PreviewInput[] {
+export function inputsOfEvent(
+  place: string,
+  value: unknown,
+  mapping: RulesOfMapping,
+): PreviewInput[] {
   const parsed = parseEvent(value, Date.now());
   if (!parsed.ok) {
     const problems = parsed.problems.map((p) => `${p.field || "it"} ${p.rule} (it is ${p.kind})`);
     throw new UserError(`${place} is not a valid event: ${problems.join("; ")}`);
   }
-  const event = withOwnIds(parsed.event);
+  const own = withOwnIds(parsed.event);
+  const { event, unclear } = asDeletion(own, mapping.gone, Date.now());
+  if (unclear !== undefined) throw unclearGone(place, unclear);
   const { type, source, subject, data } = event;
   const order = orderOf(event, Date.now());
   const inputOf = (one: string) => {
@@ -154,6 +163,9 @@ export function inputsOfEvent(place: string, value: unknown): PreviewInput[] {
   const merged = (data?.merged ?? []).map((one) => ({ ...inputOf(one), mergedInto: subject }));
   return [...merged, { ...inputOf(subject), record: data?.record, fetch: data?.fetch }];
 }
+
+export const unclearGone = (place: string, { field, rule, value }: GoneUnclear): UserError =>
+  new UserError(`${place}: ${field} is ${JSON.stringify(value)}, and ${rule}`);
 
 /** An event without a time happens when it arrives: nothing is newer. */
 function orderOf(event: CrmEvent, now: number): Pick<PreviewInput, "order"> {
@@ -234,7 +246,7 @@ function parseLines(file: string, text: string): Parsed {
 const EXPECTED = "JSON (one record, or a list of them), JSON lines or CSV";
 
 /** An event's subject names its object; a record alone does not always. */
-function objectOf(record: CrmRecord, mapping: Pick<Mapping, "objects">, place: string): string {
+function objectOf(record: CrmRecord, mapping: RulesOfMapping, place: string): string {
   const { attributes } = record;
   const type = isObject(attributes) ? attributes["type"] : undefined;
   if (typeof type === "string") return type;

@@ -41,7 +41,9 @@ export async function readWebhook(
     for (const [place, event] of events.entries()) {
       const index = each?.positions[place] ?? place;
       try {
-        inputs.push(...inputsOfEvent(each?.of === 1 ? file : `${file}, event ${index}`, event));
+        inputs.push(
+          ...inputsOfEvent(each?.of === 1 ? file : `${file}, event ${index}`, event, mapping),
+        );
       } catch (error) {
         if (!(error instanceof UserError)) throw error;
         unusable.push(error.message);

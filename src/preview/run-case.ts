@@ -51,7 +51,7 @@ async function inputsOfCase(
     }
     if (event !== undefined) {
       const given = { specversion: "1.0", id: "1", source: "/test", ...event };
-      return { inputs: inputsOfEvent(name, given), ...none };
+      return { inputs: inputsOfEvent(name, given, mapping), ...none };
     }
     if (record !== undefined) {
       const of = {
@@ -64,7 +64,7 @@ async function inputsOfCase(
     }
     const sent = eventsOfText(bytes.toString());
     if (sent !== undefined) {
-      return { inputs: sent.flatMap((one) => inputsOfEvent(name, one)), ...none };
+      return { inputs: sent.flatMap((one) => inputsOfEvent(name, one, mapping)), ...none };
     }
     throw new UserError("no CRM's webhook has such a body: name the mapping's `webhook`");
   } catch (error) {

@@ -55,6 +55,7 @@ export async function applyRecord(
       map: async (parsed, subject) =>
         withKept(await mapEvent(mapping, parsed, subject, lists, { changed }), entry),
       objects: () => mapping.objects,
+      gone: () => mapping.gone,
       lists: () => lists,
       stage: async (state) => {
         if (state.crmCode !== entry.code || (state.fingerprint ?? "") !== entry.wants)

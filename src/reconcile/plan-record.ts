@@ -1,8 +1,10 @@
 /** What intake would make of one event of the snapshot. */
 import { parseEvent, splitSubject, type CrmEvent } from "../event/crm-event.ts";
+import { asDeletion } from "../event/gone.ts";
 import { eventOrder } from "../event/event-order.ts";
 import { mapEvent } from "../mapping/map-event-record.ts";
 import type { MapOptions, Mapping, MappingWarning } from "../mapping/mapping.ts";
+import { unclearGone } from "../preview/read-records.ts";
 import type { NotCarried } from "../mapping/unread-paths.ts";
 import { UserError } from "../ops/user-error.ts";
 import { FIELDS_OF } from "../service-spec/business-relation.ts";
@@ -56,7 +58,7 @@ export async function planRecord(
   if (!parsed.ok) {
     return { ...at, kind: "invalid", crmCode: undefined, problems: parsed.problems };
   }
-  const { event } = parsed;
+  const event = deletionOr(parsed.event, place, view);
   const change = { event, subject: event.subject };
   if (crmToFetchFrom(change, view.mapping.objects) !== undefined) {
     const problems = [{ field: "data.record", rule: "is required", kind: "nothing" }];
@@ -85,6 +87,13 @@ export async function planRecord(
     wanted: { ...wanted, lacks, partial },
     body,
   };
+}
+
+/** @throws UserError for a record that may be deleted: what follows from it, and from its absence, is not known. */
+function deletionOr(event: CrmEvent, place: string, { mapping, now }: PlanningView): CrmEvent {
+  const { event: said, unclear } = asDeletion(event, mapping.gone, now());
+  if (unclear !== undefined) throw unclearGone(place, unclear);
+  return said;
 }
 
 /** Fields that the snapshot does not carry. What another rule makes of it, or of other fields, is sent. */

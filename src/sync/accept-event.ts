@@ -10,6 +10,7 @@ import {
   eventOrder,
   normalTime,
 } from "../event/event-order.ts";
+import { asDeletion, type GoneRule, type GoneUnclear } from "../event/gone.ts";
 import { NO_LISTS, type TenantLists } from "../service-spec/tenant-lists.ts";
 import {
   createDeadLetter,
@@ -44,6 +45,8 @@ export interface AcceptPorts {
   map(event: CrmEvent, subject: string): Promise<Mapped>;
   /** Objects of the CRM that the mapping has rules for; empty when it does not know. */
   objects(): readonly string[];
+  /** How the mapping's records say that they are deleted. */
+  gone?(): readonly GoneRule[] | undefined;
   /** An event whose record is to be fetched, with its ids as the CRM writes them. */
   withOwnIds(event: CrmEvent): CrmEvent;
   /**
@@ -147,7 +150,8 @@ export async function acceptEvent(
     const records = [await rejectEnvelope(value, parsed.problems, arrival, ports)];
     return { event: undefined, records };
   }
-  const event = ports.withOwnIds(parsed.event);
+  const own = ports.withOwnIds(parsed.event);
+  const { event, unclear } = asDeletion(own, ports.gone?.(), ports.now());
   const key = eventKey(event);
   // Staging recognises a duplicate by itself; merges and fetches do more than that, so they ask first.
   const { merged, fetch } = event.data ?? {};
@@ -159,9 +163,9 @@ export async function acceptEvent(
   // The merged records first: the event counts as seen once its own record is staged.
   const records: Accepted[] = [];
   for (const mergedSubject of merged ?? []) {
-    records.push(await acceptRecord(event, mergedSubject, "", arrival, ports));
+    records.push(await acceptRecord(event, mergedSubject, "", arrival, ports, unclear));
   }
-  records.push(await acceptRecord(event, event.subject, key, arrival, ports));
+  records.push(await acceptRecord(event, event.subject, key, arrival, ports, unclear));
   return { event, records };
 }
 
@@ -181,12 +185,14 @@ interface RecordToAccept extends RecordChange {
   readonly notUnderstood?: readonly string[];
 }
 
+/** @param unclear the field by which the record says, in no known way, whether it is deleted */
 async function acceptRecord(
   event: CrmEvent,
   subject: string,
   key: string,
   arrival: Arrival,
   ports: AcceptPorts,
+  unclear: GoneUnclear | undefined,
 ): Promise<Accepted> {
   const time = believableTime(event.time, arrival.sentAt ?? arrival.at, arrival.at);
   const order = arrival.order ?? eventOrder({ ...event, time }, arrival.number);
@@ -208,6 +214,15 @@ async function acceptRecord(
   const mapped = isGuessed(made, hasRecord(record))
     ? withKnownCode(made, await ports.codeOf(subject))
     : made;
+  if (unclear !== undefined) {
+    const { field, kind, rule } = unclear;
+    const { crmCode } = mapped;
+    return reject(
+      record,
+      { reason: "unmappable", crmCode, problems: [{ field, rule, kind }] },
+      ports,
+    );
+  }
   const candidate = mapped.kind === "mapped" ? mapped.candidate : undefined;
   if (lists === undefined && candidate !== undefined && needsTenantLists(candidate)) {
     return ended("waiting", event.lane);

@@ -242,6 +242,14 @@ test.for([
     { kind: "throttled", retryAfterMs: 7000 },
   ],
   ["no right", { status: 403, body: {} }, { kind: "client_error", isDenied: true }],
+  [
+    "a mark of deletion that is neither a yes nor a no",
+    { body: { data: [{ id: 7, changed: at("08:00:00"), gone: "active" }] } },
+    {
+      kind: "not_a_list",
+      reason: expect.stringContaining('gone of record 7 is "active"') as string,
+    },
+  ],
 ] as const)("%s is an answer without a cursor", async ([, fault, expected]) => {
   await using crm = await api();
   const cursor = await crm.begin();

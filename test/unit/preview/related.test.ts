@@ -43,7 +43,7 @@ const event = (subject: string, data: object, type = "crm.record.updated") => ({
 });
 
 async function previewOf(given: object) {
-  const [input] = inputsOfEvent("x", given);
+  const [input] = inputsOfEvent("x", given, MAPPING);
   if (input === undefined) throw new Error("no record");
   return previewOne(input, MAPPING, unknownService({}));
 }
