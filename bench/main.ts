@@ -19,7 +19,7 @@ import { runQuota, runQuotaInTrouble } from "./quota.ts";
 import { runSize } from "./size.ts";
 import { runRss } from "./rss.ts";
 import { runStaging } from "./staging.ts";
-import { saveResults, toMarkdown, type Table } from "./table.ts";
+import { readSetting, saveResults, toMarkdown, type Table } from "./table.ts";
 
 const hourMs = Number(process.env["QUOTA_HOUR_MS"] ?? 20_000);
 const burstMs = Number(process.env["QUOTA_BURST_MS"] ?? 500);
@@ -66,7 +66,8 @@ const given = process.env["REDIS_URL"];
 await using own = given === undefined ? await ownRedis() : null;
 for (const [name, run] of Object.entries(CHAPTERS)) {
   if (wanted.length > 0 && !wanted.includes(name)) continue;
+  const setting = readSetting();
   const tables = await run(given ?? own?.url ?? "");
-  saveResults(name, tables);
+  saveResults(name, { ...setting, tables });
   console.log(tables.map(toMarkdown).join("\n"));
 }

@@ -1,12 +1,15 @@
 /**
- * Writes what is generated: the references of fields, metrics and log events, the schema of mapping
- * files, the dashboard, the rules of Prometheus as Kubernetes takes them, and the rules of Redis' ACL.
+ * Writes what is generated: the references of commands, fields, metrics and log events, the figures, the
+ * schema of mapping files, the dashboard, the rules of Prometheus as Kubernetes takes them, and the rules
+ * of Redis' ACL.
  */
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { buildDashboard } from "./grafana/dashboard.ts";
 import { casesJsonSchema } from "../src/preview/mapping-cases.ts";
+import { commandsReference } from "./commands-reference.ts";
 import { fieldsReference } from "./fields-reference.ts";
+import { figures, withComparison } from "./figures.ts";
 import { logEventsReference } from "./log-events-reference.ts";
 import { mappingJsonSchema } from "./mapping-schema.ts";
 import { metricsReference } from "./metrics-reference.ts";
@@ -17,6 +20,10 @@ const root = join(import.meta.dirname, "..");
 writeFileSync(join(root, "docs/metrics.md"), await metricsReference());
 writeFileSync(join(root, "docs/log-events.md"), logEventsReference());
 writeFileSync(join(root, "docs/fields.md"), fieldsReference());
+writeFileSync(join(root, "docs/commands.md"), await commandsReference());
+writeFileSync(join(root, "docs/figures.md"), figures());
+const readme = join(root, "README.md");
+writeFileSync(readme, withComparison(readFileSync(readme, "utf8")));
 writeFileSync(
   join(root, "mappings/mapping.schema.json"),
   `${JSON.stringify(mappingJsonSchema(), undefined, 2)}\n`,
