@@ -31,7 +31,14 @@ test.for(["0123456789abcdef", "Contact/update=a b", "Contact=a", "Contact/remove
   },
 );
 
+const pageOf = (crm: string) =>
+  readFileSync(join(import.meta.dirname, `../../../docs/crm/${crm}.md`), "utf8");
+
+test.for(CRMS)("the page of $name names its variables", ({ name: crm, needs }) => {
+  const secrets = CONNECTORS.filter((one) => one.name === crm).map((one) => one.secretName);
+  for (const name of [...secrets, ...needs]) expect(pageOf(crm)).toContain(`\`${name}\``);
+});
+
 test("the page names the version of HubSpot's API that is asked", () => {
-  const page = readFileSync(join(import.meta.dirname, "../../../docs/crm/hubspot.md"), "utf8");
-  expect(page).toContain(`the API version ${HUBSPOT_VERSION}`);
+  expect(pageOf("hubspot").replaceAll("\n", " ")).toContain(`the API version ${HUBSPOT_VERSION}`);
 });
