@@ -42,7 +42,6 @@ export const IDLE: Readings = {
   valueListsKnown: true,
   listsFetchedAt: undefined,
   listsLost: {},
-  sentWithout: {},
   listsMissed: undefined,
   doubles: [],
   sources: { "": 0 },

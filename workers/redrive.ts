@@ -5,6 +5,7 @@ import type { StoredDeadLetter } from "../src/state/dead-letters.ts";
 import type { Accepted, AcceptPorts } from "../src/sync/accept-event.ts";
 import { isKeptProblem, isTenantProblem } from "../src/sync/validate.ts";
 import { reportAccepted } from "./report-outcome.ts";
+import { fetchAgain } from "./request-fetch.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** @returns `again` when it must be done again later (`Redriven.again`). */
@@ -13,11 +14,8 @@ export async function redriveDeadLetter(
   id: string,
   ports: AcceptPorts,
 ): Promise<"done" | "again"> {
-  const { clock, deadLetters, log, metrics, recordName, staged, tenantLists } = runtime;
-  const lacking = staged.leftOut.codeIn(id);
-  const letter = await (lacking === undefined
-    ? deadLetters.find(id)
-    : staged.leftOut.find(lacking));
+  const { clock, deadLetters, log, metrics, recordName, tenantLists } = runtime;
+  const letter = await deadLetters.find(id);
   const now = clock.now();
   // The lists of another process may have rejected it: with older ones it would be rejected again and again.
   await tenantLists.reload();
@@ -25,9 +23,6 @@ export async function redriveDeadLetter(
   if (redriven === undefined) return "done";
   const { again, dropped, event, records } = redriven;
   if (again) return "again";
-  // Staging has written it anew, or dropped it.
-  const isStaged = records.some(({ crmCode, result }) => crmCode === lacking && !ENDED.has(result));
-  if (lacking !== undefined && !isStaged) await staged.leftOut.drop(lacking);
   const source = metrics.sourceLabel(event?.source ?? "unknown");
   for (const record of records) reportAccepted(runtime, record, event, source, now);
   if (dropped) {
@@ -37,12 +32,9 @@ export async function redriveDeadLetter(
   return "done";
 }
 
-/** How a record ends without being staged. */
-const ENDED: ReadonlySet<Accepted["result"]> = new Set(["superseded", "ignored", "rejected"]);
-
 /**
- * The tenant's value lists have changed: redrives the dead letters that may pass now, and sends again what lacks
- * a value of these fields, whose lists have more.
+ * The tenant's value lists have changed: redrives the dead letters that may pass now, and lets the records be fetched
+ * again whose relation lacks a value of these fields, whose lists have more.
  */
 export async function redriveAllowed(runtime: Runtime, grown: readonly string[]): Promise<void> {
   const { deadLetters, inbox, log, tenantLists } = runtime;
@@ -55,31 +47,27 @@ export async function redriveAllowed(runtime: Runtime, grown: readonly string[])
       await inbox.redrive(letter.id);
       redriven += 1;
     }
-    if (grown.length > 0) await sendLackingAgain(runtime, grown);
+    if (grown.length > 0) await fetchLacking(runtime, grown);
   } finally {
     await tenantLists.endChange();
   }
   if (redriven > 0) log.info({ records: redriven, why: "value lists" }, "dead_letter.redriven");
 }
 
-async function sendLackingAgain(
-  { clock, inbox, log, staged, tenantLists }: Runtime,
-  grown: readonly string[],
-): Promise<void> {
+/** Fetched once a list has more values, at most; a comparison finds the others, and those of which no CRM can be read. */
+const MOST_FETCHED = 1000;
+
+async function fetchLacking(runtime: Runtime, grown: readonly string[]): Promise<void> {
+  const { clock, ledger, log, tenantLists } = runtime;
   const missed: Record<string, number> = {};
-  let again = 0;
-  for await (const { crmCode, fields, id, text } of staged.leftOut.all()) {
-    const lacks = fields.filter((field) => grown.includes(field));
-    if (lacks.length === 0) continue;
-    if (id === undefined) {
-      for (const field of lacks) missed[field] = (missed[field] ?? 0) + 1;
-      await staged.leftOut.drop(crmCode, text);
-    } else {
-      await inbox.redrive(id);
-      again += 1;
-    }
+  let fetched = 0;
+  for await (const { orders, terminated, without } of ledger.rows()) {
+    const lacks = without?.fields.filter((field) => grown.includes(field)) ?? [];
+    if (without === undefined || lacks.length === 0 || terminated) continue;
+    if (fetched < MOST_FETCHED && (await fetchAgain(runtime, without, orders.fields))) fetched += 1;
+    else for (const field of lacks) missed[field] = (missed[field] ?? 0) + 1;
   }
-  if (again > 0) log.info({ fields: grown, records: again }, "value_lists.sent_again");
+  if (fetched > 0) log.info({ fields: grown, records: fetched }, "value_lists.fetched_again");
   for (const [field, records] of Object.entries(missed)) {
     log.warn({ fields: [field], records }, "value_lists.values_left_out");
   }

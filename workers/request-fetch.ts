@@ -1,4 +1,5 @@
 /** Which records can be fetched from their CRM, and what requests it; workers/fetch.ts carries it out. */
+import { randomUUID } from "node:crypto";
 import { settingOf, type Config } from "../src/config.ts";
 import type { CrmSource } from "../src/crm/connector.ts";
 import { CRMS } from "../src/crm/connectors.ts";
@@ -119,6 +120,38 @@ export async function requestFetch(
   return undefined;
 }
 
+/**
+ * Lets a record be read again, in the place that its fields have among its events.
+ * @param order of these. @returns false when it cannot be read.
+ */
+export async function fetchAgain(
+  runtime: Runtime,
+  { source, subject }: Pick<CrmEvent, "source" | "subject">,
+  order: string,
+): Promise<boolean> {
+  const crm = crmOf({ source });
+  if (crm === undefined) return false;
+  const [time = "", sequence = ""] = order.split("\t");
+  const event: CrmEvent = {
+    specversion: "1.0",
+    id: randomUUID(),
+    source,
+    type: "crm.record.updated",
+    subject,
+    ...(time !== "" && { time }),
+    ...(sequence !== "" && { sequence }),
+    lane: "bulk",
+    data: { fetch: crm },
+  };
+  return (await requestFetch(runtime, event, crm, order)) === undefined;
+}
+
+/** Which CRM has the record of an event; undefined where the event does not say it. */
+const crmOf = ({ data, source }: Pick<CrmEvent, "data" | "source">): string | undefined =>
+  data?.fetch ??
+  pulledFrom(source) ??
+  CRMS.find(({ name }) => `${source}/`.startsWith(`/${name}/`))?.name;
+
 /** So much shorter is the wait for further parts of an object, before it is asked to whom they belong. */
 const PARTS_WAIT = 10;
 
@@ -129,12 +162,11 @@ export async function requestOwners(
   order: string,
 ): Promise<{ problem: Problem | undefined } | undefined> {
   const { config, mapping, thinEvents } = runtime;
-  const { data, lane, source, subject } = event;
+  const { data, lane, subject } = event;
   const relations = partsOf(mapping.relations, splitSubject(subject).object);
   // A record that was fetched has asked for its owners when its event came.
   if (relations.length === 0 || data?.of !== undefined || isFetched(event)) return undefined;
-  const from = CRMS.find(({ name }) => `${source}/`.startsWith(`/${name}/`));
-  const crm = data?.fetch ?? pulledFrom(source) ?? from?.name;
+  const crm = crmOf(event);
   if (crm === undefined) {
     const rule = `must name the record to which ${subject} belongs, with data.record and data.related, or with data.fetch`;
     return { problem: { field: "data.of", rule, kind: "nothing" } };

@@ -141,8 +141,6 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
       );
       // After the letter is stored: changed lists may redrive it.
       if (reason === "service_rejected") await runtime.tenantLists.doubt(runtime.clock.now());
-      // The letter has the event now: it is not sent without the value.
-      if (reason === "invalid") await staged.leftOut.drop(state.crmCode);
       // The lists have changed since it was mapped: it is mapped by those of now. What the service has stays.
       if (reason === "invalid" && bringsFields(state) && !problems.some(isKeptProblem)) {
         await runtime.inbox.redrive(deadLetterId(state.crmCode));

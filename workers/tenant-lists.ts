@@ -2,7 +2,7 @@
  * Keeps the tenant's value lists current: requested at the first start, once per hour window, and
  * when they are doubted (the service has rejected a payload, or they refuse a value that may be
  * allowed by now). One process requests them; all read them from Redis. Dead letters that may pass
- * by a changed list are redriven, and relations that lack a value which a list has by now are sent again.
+ * by a changed list are redriven, and records whose relation lacks a value of a list that has more are fetched again.
  */
 import { tenantFields } from "../src/service-spec/tenant-lists.ts";
 import type { Part } from "../src/ops/shutdown.ts";
@@ -100,7 +100,6 @@ async function requestLists(
     if (unusable.length > 0) {
       rarely.warn({ fields: unusable.slice(0, MOST_NAMED) }, "value_lists.field_unusable");
     }
-    await runtime.staged.leftOut.expire(clock.now());
     return true;
   }
   if (reply.kind === "denied") await access.denied(reply);

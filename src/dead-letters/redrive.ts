@@ -10,12 +10,6 @@ export interface RedriveStores {
   readonly staged: Pick<StagedStates, "forgetEvent">;
 }
 
-/** A dead letter, or the event of a record that was sent without a value (left-out.ts). */
-export type EventToRedrive = Pick<
-  StoredDeadLetter,
-  "arrival" | "crmCode" | "event" | "firstAt" | "id" | "newest" | "order" | "raw"
->;
-
 export interface Redriven {
   readonly event: CrmEvent | undefined;
   readonly records: readonly Accepted[];
@@ -33,7 +27,7 @@ export interface Redriven {
  * @returns undefined for what another client wrote, and is not JSON.
  */
 export async function redrive(
-  letter: EventToRedrive,
+  letter: StoredDeadLetter,
   now: number,
   ports: AcceptPorts,
   { deadLetters, staged }: RedriveStores,

@@ -16,7 +16,6 @@ export const TRACES = {
   dead: ["dead letter", "dead letters"],
   told: ["outcome to be told", "outcomes to be told"],
   history: ["history", "histories"],
-  leftOut: ["event with a value that the lists lack", "events with a value that the lists lack"],
   tries: ["count of tries", "counts of tries"],
 } as const satisfies Readonly<Record<RecordTrace | Place, readonly [one: string, many: string]>>;
 

@@ -61,13 +61,13 @@ export async function readHistories(
   return told;
 }
 
-async function* readInbox({ inbox, staged }: Stores, names: EventNames): AsyncGenerator<Piece> {
+async function* readInbox({ inbox }: Stores, names: EventNames): AsyncGenerator<Piece> {
   for await (const job of readJobs(inbox.queue, JOB_STATES)) {
     const letter = redriveOf(job);
     const named =
       letter === undefined
         ? await names.of(await unlessDamaged(inbox.read(job), undefined))
-        : nameOfLetter(letter, staged.leftOut.codeIn(letter));
+        : nameOfLetter(letter);
     yield { place: "inbox", id: job.id ?? "", ...named };
   }
 }
@@ -79,11 +79,10 @@ const unlessDamaged = <Value>(opened: Promise<Value>, otherwise: Value): Promise
     throw error;
   });
 
-/** What the id of a dead letter, or of an event with a left out value, says, as a redrive has it. */
-function nameOfLetter(id: string, leftOut: string | undefined): Named {
+/** What the id of a dead letter says, as a redrive has it. */
+function nameOfLetter(id: string): Named {
   const prefix = deadLetterId("");
-  const crmCode = id.startsWith(prefix) ? id.slice(prefix.length) : leftOut;
-  return crmCode === undefined ? {} : { crmCode };
+  return id.startsWith(prefix) ? { crmCode: id.slice(prefix.length) } : {};
 }
 
 /** A thin event and its job have the same name: the CRM, a bar, the subject. */

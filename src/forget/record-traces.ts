@@ -11,7 +11,7 @@ const PAGE = 1000;
 /** A day longer than ids of events are surely remembered: then no sender sends an older event again. */
 const ORDER_KEPT_S = 8 * 86_400;
 
-export type RecordTrace = "staged" | "ledger" | "verify" | "tries" | "history" | "leftOut";
+export type RecordTrace = "staged" | "ledger" | "verify" | "tries" | "history";
 
 export interface RecordTraces {
   readonly found: readonly RecordTrace[];
@@ -19,7 +19,7 @@ export interface RecordTraces {
   readonly isHeld: boolean;
 }
 
-type Needed = Pick<Stores, "keys" | "records" | "redis" | "staged">;
+type Needed = Pick<Stores, "keys" | "records" | "redis">;
 
 export async function lookAtRecord(stores: Needed, crmCode: string): Promise<RecordTrace[]> {
   const { keys, records, redis } = stores;
@@ -27,25 +27,21 @@ export async function lookAtRecord(stores: Needed, crmCode: string): Promise<Rec
   const hasHistory =
     (await redis.exists(keys.history("crmCode", crmCode))) === 1 ||
     (await subjectsOf(stores, crmCode)).length > 0;
-  return tracesIn(read, hasHistory, (await redis.hexists(keys.leftOut, crmCode)) === 1);
+  return tracesIn(read, hasHistory);
 }
 
 /** In one step, so that no worker can take the record in between. @returns what it has erased. */
 export async function eraseRecord(stores: Needed, crmCode: string): Promise<RecordTraces> {
-  const { keys, records, staged } = stores;
+  const { keys, records } = stores;
   const history = keys.history("crmCode", crmCode);
   const subjects = await subjectsOf(stores, crmCode);
-  const more: Call[] = [
-    ["EXISTS", history],
-    ["HGET", keys.leftOut, crmCode],
-  ];
+  const more: Call[] = [["EXISTS", history]];
   return records.change<RecordTraces>(crmCode, more, (read) => {
-    const leftOut = read.more[1] as string | null;
     const forgotten = forget(read, read);
     if (forgotten.kind === "held") return unchanged({ found: [], isHeld: true });
     const { isAbsent, row } = forgotten;
     const hasHistory = read.more[0] === 1 || subjects.length > 0;
-    const found = tracesIn(read, hasHistory, leftOut !== null);
+    const found = tracesIn(read, hasHistory);
     const kept: Call[] =
       row === undefined || found.length === 0
         ? []
@@ -65,7 +61,6 @@ export async function eraseRecord(stores: Needed, crmCode: string): Promise<Reco
         ["DEL", keys.staged(crmCode)],
         ["HDEL", keys.ledger, crmCode],
         ["DEL", history],
-        ...staged.leftOut.dropCalls(crmCode, leftOut),
         ...(subjects.length === 0 ? [] : [["HDEL", keys.subjects, ...subjects] as const]),
         ["ZREM", keys.terminations, crmCode],
         ...records.placeCalls(crmCode, read.staged, undefined),
@@ -85,11 +80,7 @@ async function subjectsOf({ keys, redis }: Needed, crmCode: string): Promise<str
   return found;
 }
 
-function tracesIn(
-  { rowText, staged }: ReadRecord,
-  hasHistory: boolean,
-  isLeftOut: boolean,
-): RecordTrace[] {
+function tracesIn({ rowText, staged }: ReadRecord, hasHistory: boolean): RecordTrace[] {
   const isProof = staged?.phase === "proven" || staged?.phase === "left";
   return [
     ...(staged !== undefined && !isProof ? (["staged"] as const) : []),
@@ -97,6 +88,5 @@ function tracesIn(
     ...(isProof ? (["verify"] as const) : []),
     ...(staged?.failure === undefined ? [] : (["tries"] as const)),
     ...(hasHistory ? (["history"] as const) : []),
-    ...(isLeftOut ? (["leftOut"] as const) : []),
   ];
 }

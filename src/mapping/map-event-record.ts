@@ -93,9 +93,11 @@ function withLeftOut(mapped: MappingResult): MappingResult {
       (candidate[field] === undefined && !NOTHING_LOST.has(reason)),
   );
   const leftOutByLists = fieldsOf(({ reason }) => BY_LISTS.has(reason));
+  const sentWithout = fieldsOf(({ reason }) => BY_LISTS.has(reason) || isUnusable(reason));
   return {
     ...mapped,
     ...(notUnderstood.length > 0 && { notUnderstood }),
     ...(leftOutByLists.length > 0 && { leftOutByLists }),
+    ...(sentWithout.length > 0 && { sentWithout }),
   };
 }

@@ -165,10 +165,10 @@ export const LOG_EVENTS = {
   "value_lists.fetch_failed": "The service did not return the tenant's value lists.",
   "value_lists.field_unusable":
     "Fields of the service's value lists are not as it promises: their last known lists stay, or they are ignored.",
-  "value_lists.sent_again":
-    "The service's value lists have more values: relations that were sent without one are sent again.",
+  "value_lists.fetched_again":
+    "A value list has more values: the records that were sent without one are fetched from their CRM again.\n`records` says how many.",
   "value_lists.values_left_out":
-    "Records were sent without a value that the service's list of a field allows by now: reconcile an export of the CRM.",
+    "Records were sent without a value that the service's list of a field may allow by now, and are not fetched: reconcile an export of the CRM.",
   "value_lists.changed": "The service's value list of a field has changed.",
   "value_lists.check_failed": "The tenant's value lists could not be checked; it is tried again.",
 

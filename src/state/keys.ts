@@ -95,10 +95,6 @@ export const keysOf = (prefix: string) =>
     probeAsked: `${prefix}:denial:probe`,
     /** Hash: the tenant's value lists as last fetched from the service, and when. */
     schemaConfig: `${prefix}:schema-config`,
-    /** Hash crmCode → newest event of a record that was sent without a value which the lists lack (left-out.ts), as JSON. */
-    leftOut: `${prefix}:left-out`,
-    /** Hash field → how many records were sent without a value of it. */
-    leftOutCounts: `${prefix}:left-out:counts`,
     /** Set while one process fetches the value lists. */
     schemaConfigAsking: `${prefix}:schema-config:asking`,
     /** Hash event source → time of its newest event, ms. */

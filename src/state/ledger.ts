@@ -190,7 +190,13 @@ export class Ledger extends Store {
       const isKnown = row.uncertain || (row.exists !== undefined && row.byList !== true);
       return isKnown
         ? undefined
-        : { ...seen, orders: row.orders, writer: row.writer, pace: row.pace };
+        : {
+            ...seen,
+            orders: row.orders,
+            writer: row.writer,
+            without: row.without,
+            pace: row.pace,
+          };
     });
     if (written === undefined) return false;
     const progress: Call[] =
@@ -257,8 +263,8 @@ export class Ledger extends Store {
       await this.#listed(),
       (row) => {
         if (row === undefined || row.uncertain) return undefined;
-        const { orders, pace, provedAt, writer } = row;
-        return { ...rowWithoutProof(false), orders, pace, provedAt, writer };
+        const { orders, pace, provedAt, without, writer } = row;
+        return { ...rowWithoutProof(false), orders, pace, provedAt, without, writer };
       },
     );
     return forgotten === 1;

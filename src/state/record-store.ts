@@ -52,6 +52,7 @@ export function storeRow({ orders, pace, ...row }: LedgerRow, epoch: number): st
     is: is === "mapped" ? undefined : is,
     provedAt: row.provedAt,
     writer: row.writer,
+    without: row.without,
     since: row.since,
     ...pace,
     epoch,
@@ -62,13 +63,14 @@ export function storeRow({ orders, pace, ...row }: LedgerRow, epoch: number): st
 export function readRow(text: string, epoch: number): LedgerRow {
   const stored = JSON.parse(text) as StoredRow;
   const { order = "", fields = order, is = "mapped", provedAt, ...others } = stored;
-  const { changedAt, epoch: ofRow, gapMs, writer, ...proof } = others;
+  const { changedAt, epoch: ofRow, gapMs, without, writer, ...proof } = others;
   return {
     ...rowWithoutProof(false),
     ...(ofRow === epoch && proof),
     orders: order === "" ? NO_ORDERS : { status: order, fields, is },
     provedAt,
     ...(writer !== undefined && { writer }),
+    ...(without !== undefined && { without }),
     ...(changedAt !== undefined && { pace: { changedAt, gapMs } }),
   };
 }

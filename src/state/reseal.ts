@@ -100,11 +100,10 @@ export class Resealing extends OfRecords {
   }
 
   #places(): Place[] {
-    const { deadLetters, deadMarks, leftOut, thinEvents, toldSending, toldWaiting } = this.keys;
+    const { deadLetters, deadMarks, thinEvents, toldSending, toldWaiting } = this.keys;
     return [
       { key: deadLetters, within: "event" },
       { key: thinEvents, within: "event" },
-      { key: leftOut, within: "event" },
       // In the order in which an outcome moves.
       ...[deadMarks, toldWaiting, toldSending].map((key) => {
         return { key, sealedFor: sealedNameOf, within: "about" } as const;

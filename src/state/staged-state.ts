@@ -45,7 +45,6 @@ import {
   type RecordStore,
   type WrittenRecord,
 } from "./record-store.ts";
-import { LeftOutRecords } from "./left-out.ts";
 import { scanSorted } from "./scan.ts";
 import type { StateAge } from "./state-age.ts";
 import { openEvents, openState, sealTexts } from "./staged-values.ts";
@@ -83,7 +82,6 @@ export interface StagedStatesOptions {
 }
 
 export class StagedStates extends OfRecords {
-  readonly leftOut = new LeftOutRecords(this.records);
   readonly #hourMs: number;
   readonly #age: StateAge | undefined;
   readonly #next = this.script<string | null>("next");
@@ -130,17 +128,14 @@ export class StagedStates extends OfRecords {
       ["ZRANGE", keys.line("live"), 0, 0, "WITHSCORES"],
       ["GET", keys.firstChanges],
       ["HGET", keys.subjects, subject],
-      ...this.leftOut.readsOf(state),
     ];
     return this.records.change<StageResult | { readFirst: string }>(crmCode, more, (read) => {
-      const [contents, eventMark, lowest, first, led, leftOut, leftOutCount] = read.more as [
+      const [contents, eventMark, lowest, first, led] = read.more as [
         string | null,
         string | null,
         string[],
         string | null,
         string | null,
-        string | null,
-        number?,
       ];
       const seenBefore = eventKey === "" ? undefined : seenAs(contents, content);
       if (seenBefore === "same") return unchanged({ result: "duplicate", coalesced: false });
@@ -175,7 +170,6 @@ export class StagedStates extends OfRecords {
             ? []
             : [
                 ...this.#letterOfEvent(ofEvent, eventMark, read.now),
-                ...this.leftOut.callsOf({ ...state, ...texts }, leftOut, read.now, leftOutCount),
                 ...(leads ? this.#subjectCalls(state, read.now, led, other) : []),
               ]),
           ...this.#keepsCalls(state),
@@ -361,7 +355,8 @@ export class StagedStates extends OfRecords {
     try {
       const keeps = keepsIn((read.more[0] as string | null) ?? "");
       const open = await openState(staged, crmCode, this.sealing, read.now);
-      const state = { crmCode, token, row, keeps, orders: newestOrders(read), ...open };
+      const { without } = staged.fields ?? row;
+      const state = { crmCode, token, row, keeps, orders: newestOrders(read), without, ...open };
       this.#taken.set(state, written);
       return { kind: "taken", state };
     } catch (error) {

@@ -28,17 +28,17 @@ const WAIT_MS = 30_000;
 /** For how long missed values are added up, ms. */
 const MISSED_MS = 30 * 24 * 3_600_000;
 
-/** Records that were sent without a value which the lists allow by now, and whose events were not kept. */
+/** Relations that were sent without a value which the lists may allow by now. */
 export interface MissedValues {
   /** When a list was last seen to allow more than before, ms. */
   readonly at: number;
-  /** Field → how many records. */
+  /** Field → how many relations. */
   readonly records: Readonly<Record<string, number>>;
 }
 
 /**
  * Fields of the hash, beside `missed` (MissedValues, as JSON). `lost`: Losses, as JSON. `changed`: the fields whose
- * lists allow more, as JSON, until dead letters and left out values were looked through.
+ * lists allow more, as JSON, until dead letters and the ledger were looked through.
  */
 const FIELDS = ["body", "lost", "changed", "at", "doubted", "asked"] as const;
 
@@ -172,7 +172,7 @@ export class StoredTenantLists extends Store {
     return jsonReading("hget", this.keys.schemaConfig, "missed");
   }
 
-  /** Only the CRM has the values: the status names the fields and how many records lack them. */
+  /** Only the CRM has the values: the status names the fields and how many relations lack them. */
   async noteMissed(missed: Readonly<Record<string, number>>, now: number): Promise<void> {
     const before = await readOne(this.redis, this.missedReading());
     const isOld = before === undefined || now - before.at > MISSED_MS;
@@ -185,7 +185,7 @@ export class StoredTenantLists extends Store {
   }
 
   /**
-   * Whether the lists have changed, and dead letters and left out values were not looked through since.
+   * Whether the lists have changed, and dead letters and the ledger were not looked through since.
    * @returns the fields that allow more by now; undefined: nothing has changed.
    */
   async haveChanged(): Promise<readonly string[] | undefined> {

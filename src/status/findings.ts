@@ -73,13 +73,13 @@ const LISTS_OLD_HOURS = 24;
 /** Slow replies tell nothing of the present after this part of the hour window: ten minutes. */
 const SLOW_NOW = 6;
 
-/** For so long values are named that were left out before a list allowed them, ms. */
+/** For so long relations are named that lack a value which a list allows by now, ms. */
 const MISSED_NAMED_MS = 30 * 86_400_000;
 
 /** Records with two relations that are named. */
 const DOUBLES_NAMED = 5;
 
-/** A list that has lost values is named for this long, ms, even if no relation lacks one. */
+/** A list that has lost values is named for this long, ms. */
 const LOSS_NAMED_MS = 86_400_000;
 
 const LEDGER_SECTION = "the-ledger-and-the-service-disagree";
@@ -280,31 +280,23 @@ function* listFindings(readings: Readings, hourMs: number): Iterable<Finding> {
   const from = Math.max(comparedAt(reconciliation), now - MISSED_NAMED_MS);
   if (listsMissed !== undefined && listsMissed.at > from) {
     const fields = Object.entries(listsMissed.records).map(
-      ([field, count]) => `${field} (${counted(count, "record")})`,
+      ([field, count]) => `${field} (${counted(count, "relation")})`,
     );
-    const says = `Since ${clockTime(listsMissed.at)} the tenant's lists allow values that were left out before, of ${fields.join(", ")} at most: reconcile an export of the CRM.`;
+    const says = `Since ${clockTime(listsMissed.at)} the tenant's lists allow more. Sent without a value were ${fields.join(", ")}, at most: each gets it with its next event; reconcile an export of the CRM to send all.`;
     yield warning("values-that-the-lists-lacked", says);
   }
 }
 
-/** Values that a list has lost: for a day, and for as long as relations lack a value of the field. */
-function lossFindings({ listsLost, now, sentWithout }: Readings): Finding[] {
+/** Values that a list has lost, for a day. */
+function lossFindings({ listsLost, now }: Readings): Finding[] {
   const lost = Object.entries(listsLost).flatMap(([field, { at, values }]) => {
-    const without = Math.max(0, sentWithout[field] ?? 0);
-    if (without === 0 && now - at > LOSS_NAMED_MS) return [];
-    const what =
-      values === "any"
-        ? `${field} allows only listed values since ${clockTime(at)}`
-        : `${field} lost ${counted(values.length, "value")} at ${clockTime(at)}`;
-    const sent = counted(
-      without,
-      "relation was sent without its",
-      "relations were sent without theirs",
-    );
-    return [without === 0 ? what : `${what}; ${sent}`];
+    if (now - at > LOSS_NAMED_MS) return [];
+    return values === "any"
+      ? [`${field} allows only listed values since ${clockTime(at)}`]
+      : [`${field} lost ${counted(values.length, "value")} at ${clockTime(at)}`];
   });
   if (lost.length === 0) return [];
-  const says = `The tenant's lists allow less: ${lost.join("; ")}. What the service has there stays; what lacks a value is sent again once its list has the value again.`;
+  const says = `The tenant's lists allow less: ${lost.join("; ")}. What the service has there stays; new relations are sent without these values.`;
   return [warning("a-value-list-has-lost-values", says)];
 }
 

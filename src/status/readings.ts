@@ -162,9 +162,7 @@ function readAll(stores: Stores, redis: Redis) {
     listsFetchedAt: stores.tenantLists.fetchedAtReading(),
     /** What the lists have lost. */
     listsLost: stores.tenantLists.lossesReading(),
-    /** Field → how many relations were sent without a value of it, which its list lacks. */
-    sentWithout: stores.staged.leftOut.countsReading(),
-    /** Records that were sent without a value that the lists allow by now, and are not sent again by themselves. */
+    /** Relations that were sent without a value that the lists may allow by now, and are not fetched again. */
     listsMissed: stores.tenantLists.missedReading(),
     /** The older and the newer crmCode of records of the CRM that have two relations; the newest first. */
     doubles: stores.doubles.reading(),

@@ -20,6 +20,7 @@ import {
 } from "./dead-letter.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
 import type { Lane } from "../event/lane.ts";
+import type { Without } from "./ledger-row.ts";
 import type { IgnoreReason, Mapped } from "./mapped.ts";
 import {
   crmToFetchFrom,
@@ -242,7 +243,7 @@ async function acceptRecord(
       return stage(
         { ...record, warnings, owner, notUnderstood: plan.notUnderstood },
         plan,
-        leftOutOf(mapped),
+        mapped,
         ports,
       );
   }
@@ -270,16 +271,13 @@ function isRefusedByLists(plan: Plan, mapped: Mapped): boolean {
   if (plan.kind === "reject") {
     return plan.problems.length > 0 && plan.problems.every(isTenantProblem);
   }
-  return plan.kind === "stage" && leftOutOf(mapped).length > 0;
+  return plan.kind === "stage" && mapped.kind === "mapped" && mapped.leftOutByLists !== undefined;
 }
-
-const leftOutOf = (mapped: Mapped): readonly string[] =>
-  (mapped.kind === "mapped" ? mapped.leftOutByLists : undefined) ?? [];
 
 async function stage(
   record: RecordToAccept,
   plan: Extract<Plan, { kind: "stage" }>,
-  leftOut: readonly string[],
+  mapped: Mapped,
   ports: AcceptPorts,
 ): Promise<Accepted> {
   const { event, key, later, order, time } = record;
@@ -294,7 +292,7 @@ async function stage(
     content: ports.contentOf(event),
     order: later?.order ?? order,
     fieldsOrder: later && order,
-    leftOut,
+    without: withoutIn(mapped, record),
     hasUnusedRecord: payload === undefined && hasRecord(record),
     leaves: leaves !== undefined,
     writer: writerOf(record.subject),
@@ -307,6 +305,12 @@ async function stage(
   });
   const accepted = { ...staged, crmCode: plan.crmCode, lane };
   return leaves === undefined ? accepted : { ...accepted, ignored: leaves };
+}
+
+/** What the relation is sent without, and from where it can be read again. */
+function withoutIn(mapped: Mapped, { event, subject }: RecordToAccept): Without | undefined {
+  const fields = mapped.kind === "mapped" ? mapped.sentWithout : undefined;
+  return fields && { fields, source: event.source, subject };
 }
 
 /** Nothing is wrong with a record that is ignored: an earlier dead letter of it tells nothing now. */

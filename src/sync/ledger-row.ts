@@ -48,8 +48,17 @@ export interface LedgerRow {
   readonly writer?: string | undefined;
   /** When crmsync has created it, ms; undefined: it was there before, or nobody is told (OUTCOME_WEBHOOK). */
   readonly since?: number | undefined;
+  /** What was settled of the fields lacks a value; undefined: nothing. */
+  readonly without?: Without | undefined;
   /** Written by staging a live change: when the record changed last, and its usual gap, ms (rank.ts). */
   readonly pace?: Pace | undefined;
+}
+
+/** Fields that were sent without a value because it could not be used, and the record of the CRM that has it. */
+export interface Without {
+  readonly fields: readonly string[];
+  readonly source: string;
+  readonly subject: string;
 }
 
 /** How often a record changes. `gapMs`: undefined until it has changed twice within an hour. */

@@ -57,6 +57,8 @@ export type Mapped =
       readonly candidate: Readonly<Record<string, unknown>> | undefined;
       /** Fields of which a value was left out because the tenant's lists do not allow it. */
       readonly leftOutByLists?: readonly string[];
+      /** Fields of which it left out a value that it could not use, for whatever reason. */
+      readonly sentWithout?: readonly string[];
       /** Fields that it left out because it did not understand what the record has there: that is not "empty". */
       readonly notUnderstood?: readonly string[];
       /** Of the record in the CRM: who can correct it. */

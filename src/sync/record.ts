@@ -1,7 +1,13 @@
 /** One record: its types, and what the reducers share. Pure. */
 import { hash } from "node:crypto";
 import { splitSubject } from "../event/crm-event.ts";
-import { NO_ORDERS, rowWithoutProof, type LedgerRow, type Orders } from "./ledger-row.ts";
+import {
+  NO_ORDERS,
+  rowWithoutProof,
+  type LedgerRow,
+  type Orders,
+  type Without,
+} from "./ledger-row.ts";
 import type { Variant } from "../service-spec/business-relation.ts";
 import type { Keeps } from "./keeps.ts";
 import type { Lane } from "../event/lane.ts";
@@ -20,6 +26,7 @@ export interface FieldsRegister {
   readonly payload: string;
   /** Fields of it that were not understood; absent: none. */
   readonly notUnderstood?: readonly string[] | undefined;
+  readonly without?: Without | undefined;
   readonly variant: Variant | undefined;
   /** The event that brought them, sealed. */
   readonly event: string;
@@ -184,8 +191,7 @@ export interface StateToStage {
   readonly fingerprint: string | undefined;
   /** Fields that the CRM has and that were not understood: the service keeps what it has there. */
   readonly notUnderstood?: readonly string[] | undefined;
-  /** Fields of which a value was left out because the tenant's lists do not have it. */
-  readonly leftOut?: readonly string[] | undefined;
+  readonly without?: Without | undefined;
   readonly variant: Variant | undefined;
   readonly status: WantedStatus;
   readonly lane: Lane;
@@ -256,6 +262,8 @@ export interface TakenState {
   readonly doubt: Doubt | undefined;
   /** Fields that the CRM has and that were not understood: they are kept, too. */
   readonly notUnderstood: readonly string[];
+  /** What the ledger says of its fields once it is settled. */
+  readonly without?: Without | undefined;
   /** The kept fields of the mapping. */
   readonly keeps: Keeps;
   /** What the service has in them, serialised: read for this run alone. */

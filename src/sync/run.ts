@@ -69,7 +69,7 @@ export interface SettleInput extends Settlement {
   readonly found: string | undefined;
   readonly keptValues: string | undefined;
   /** Of the state that was taken. */
-  readonly sent: Pick<TakenState, "status" | "payload" | "eventOrder" | "orders">;
+  readonly sent: Pick<TakenState, "status" | "payload" | "eventOrder" | "orders" | "without">;
 }
 
 export interface Settled {
@@ -101,12 +101,16 @@ export function settle(known: KnownRecord, by: string, how: SettleInput, at: Now
 function rowAfter(
   row: LedgerRow | undefined,
   { taken }: Staged,
-  { row: next }: SettleInput,
+  how: SettleInput,
 ): LedgerRow | undefined {
+  const { row: next } = how;
   if (next === "uncertain") return row;
   const pace = row?.pace && { pace: row.pace };
   const since = row?.since === undefined ? {} : { since: row.since };
-  if (next !== "before") return { ...next, writer: row?.writer, ...since, ...pace };
+  if (next !== "before") {
+    const without = how.finished ? how.sent.without : row?.without;
+    return { ...next, writer: row?.writer, without, ...since, ...pace };
+  }
   // The ledger may have been forgotten, or listed, meanwhile: the old row must not come back then.
   if (row?.uncertain !== true) return row;
   return taken?.row === undefined

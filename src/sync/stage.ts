@@ -83,6 +83,7 @@ const fieldsOf = (
   order,
   payload: input.payload ?? "",
   notUnderstood: input.notUnderstood?.length ? input.notUnderstood : undefined,
+  without: input.without,
   variant: input.variant,
   event: input.event,
   writer: writerAfter(before?.writer, input.writer),
@@ -186,6 +187,7 @@ function settleAtOnce(
     // are deleted, and its orders must stay.
     provedAt: proven.exists === false ? at.now : proven.provedAt,
     writer: writerAfter(row?.writer, fields?.writer),
+    without: fields === undefined ? row?.without : fields.without,
   };
   // The record has ended: what was wrong with its fields no longer matters.
   const isGone =

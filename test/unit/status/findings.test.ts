@@ -209,7 +209,7 @@ it("records that were sent without a value that is allowed by now are named unti
   const listsMissed = { at: NOW - 10 * MINUTE, records: { service: 2, branch: 1 } };
   const section = "values-that-the-lists-lacked";
   expect(said({ listsMissed })).toEqual([
-    [section, expect.stringContaining("service (2 records), branch (1 record)")],
+    [section, expect.stringContaining("service (2 relations), branch (1 relation)")],
   ]);
   const about = { records: 1, equal: 1, drift: NO_DRIFT, tookMs: MINUTE };
   const after = (minutes: number) =>
