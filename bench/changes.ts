@@ -1,7 +1,7 @@
 /** Seeded streams of changes: the loads of the chapter "pacing". */
 import { createRandom } from "../src/demo/random.ts";
 import { HOUR_MS } from "../src/service-spec/limits.ts";
-import type { Change } from "../src/simulate/waiting-records.ts";
+import type { Change } from "./waiting-records.ts";
 
 const MINUTE_MS = 60_000;
 

@@ -7,9 +7,8 @@
  * From `late` follow p50, p99 and the maximum, and as its integral over all ages the mean. It ignores how long
  * requests take. A property test compares it with simulations of random loads.
  */
-import type { Settings } from "../src/simulate/simulate.ts";
-import type { Change } from "../src/simulate/waiting-records.ts";
-import type { Ages } from "../src/simulate/report.ts";
+import type { Ages, Settings } from "./simulate.ts";
+import type { Change } from "./waiting-records.ts";
 
 type QuotaWindows = Pick<Settings, "perHour" | "hourMs" | "burst" | "burstMs">;
 
@@ -115,8 +114,6 @@ function* stretchesFor(
 class Timelines {
   readonly span: number;
   readonly #times: Float64Array;
-  /** When each change may be over without a request; Infinity: never. */
-  readonly #freeAt: Float64Array;
   /** Where each record's changes begin. */
   readonly #starts: number[] = [];
   /** The times of all changes in their order, and where each change is. */
@@ -129,7 +126,6 @@ class Timelines {
   constructor(changes: readonly Change[]) {
     const ofRecord = Map.groupBy(changes.keys(), (index) => changes[index]?.record);
     this.#times = new Float64Array(changes.length);
-    this.#freeAt = new Float64Array(changes.length);
     this.#sorted = Float64Array.from(changes, ({ at }) => at);
     this.#byTime = new Int32Array(changes.length);
     this.#stretchOf = new Int32Array(changes.length);
@@ -137,10 +133,8 @@ class Timelines {
     let place = 0;
     for (const indexes of ofRecord.values()) {
       this.#starts.push(place);
-      const freeAt = freeTimes(indexes.map((index) => changes[index] as Change));
-      for (const [n, index] of indexes.entries()) {
+      for (const index of indexes) {
         this.#times[place] = changes[index]?.at ?? 0;
-        this.#freeAt[place] = freeAt[n] ?? Number.POSITIVE_INFINITY;
         this.#byTime[index] = place;
         place += 1;
       }
@@ -209,7 +203,7 @@ class Timelines {
         }
         if (stretch < 0) continue;
         while ((this.#times[first] ?? at) < at - age) first += 1;
-        const skipped = (least[place] ?? 0) + ((this.#freeAt[place] ?? 0) <= at + age ? 0 : 1);
+        const skipped = (least[place] ?? 0) + 1;
         least[place + 1] = Math.min(skipped, (least[first] ?? 0) + parts);
       }
       if (stretch >= 0) total[stretch] = (total[stretch] ?? 0) + (least[end] ?? 0);
@@ -230,17 +224,4 @@ function firstFrom(times: Float64Array, at: number, from: number): number {
     else high = middle;
   }
   return low;
-}
-
-/** A record that returns to an earlier state may need no request: all of its changes may end then. */
-function freeTimes(changes: readonly Change[]): number[] {
-  const seen = new Set<Change["state"]>();
-  const free = changes.map(({ at, state }) => {
-    if (state === undefined) return Number.POSITIVE_INFINITY;
-    if (seen.has(state)) return at;
-    seen.add(state);
-    return Number.POSITIVE_INFINITY;
-  });
-  for (let n = free.length - 2; n >= 0; n -= 1) free[n] = Math.min(free[n] ?? 0, free[n + 1] ?? 0);
-  return free;
 }

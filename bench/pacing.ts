@@ -6,13 +6,12 @@ import {
   HOUR_MS,
   REQUESTS_PER_HOUR,
 } from "../src/service-spec/limits.ts";
-import { agesOf } from "../src/simulate/report.ts";
-import { CRMSYNC, simulate, type Settings, type Strategy } from "../src/simulate/simulate.ts";
-import type { Change, Changes, RankOf } from "../src/simulate/waiting-records.ts";
 import { COMPARED, LOADS } from "./changes.ts";
 import { lowerBound } from "./lower-bound.ts";
 import { replay, type Figures } from "./replay.ts";
+import { agesOf, CRMSYNC, simulate, type Settings, type Strategy } from "./simulate.ts";
 import type { Table } from "./table.ts";
+import type { Change, Changes, RankOf } from "./waiting-records.ts";
 
 const SETTINGS: Settings = {
   perHour: REQUESTS_PER_HOUR,
@@ -20,7 +19,6 @@ const SETTINGS: Settings = {
   burst: BURST_REQUESTS,
   burstMs: BURST_WINDOW_MS,
   liveReserve: 100,
-  steady: false,
   latencyMs: 80,
   concurrency: 10,
 };

@@ -2,12 +2,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { HOUR_MS } from "../src/service-spec/limits.ts";
-import type { Change } from "../src/simulate/waiting-records.ts";
-import { agesOf, type Ages } from "../src/simulate/report.ts";
 import { startFleet } from "./fleet.ts";
 import { RecordLine } from "./record-line.ts";
 import { startReceiver, strictest } from "./receiver.ts";
+import { agesOf, type Ages } from "./simulate.ts";
 import type { Message, Orders } from "./spender.ts";
+import type { Change } from "./waiting-records.ts";
 
 export interface ReplayOptions {
   readonly redisUrl: string;

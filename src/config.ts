@@ -368,12 +368,6 @@ export const readStateConfig = (env?: Env): Config =>
   readConfig(env, ["STATE_KEY", "AUDIT_KEY", "MY_TOKEN"]);
 
 /**
- * @param given replaces variables of the environment.
- * @throws ConfigError that names every wrong variable.
- */
-export const readConfigWith = (given: Env): Config => readConfig({ ...process.env, ...given });
-
-/**
  * @param needed the secrets to read; the others are undefined.
  * @throws ConfigError that names every wrong variable.
  */

@@ -1,5 +1,5 @@
 /** Reads a file of events, one CloudEvent per line, and reports the lines that are none. */
-import { parseEvent, type CrmEvent } from "../event/crm-event.ts";
+import { parseEvent } from "../event/crm-event.ts";
 import { parseExactly, jsonFaultAt } from "../event/exact-json.ts";
 import type { Lane } from "../event/lane.ts";
 import { printable } from "../ops/printable.ts";
@@ -9,26 +9,21 @@ import { linesOf, type TextFile } from "./text-lines.ts";
 /** How many invalid lines are reported one by one. */
 const MAX_REPORTED = 20;
 
-/** The event of one line, and how it was written. */
-export interface LineEvent {
-  readonly event: CrmEvent;
-  readonly value: { source: string; id: string };
-}
+/** A valid event as it was written. */
+export type LineEvent = { source: string; id: string };
 
 export interface ReadOptions {
-  /** What is done, for the progress bar on a terminal. */
-  readonly doing: string;
   /** Lane of events that have none. */
   readonly lane?: Lane | undefined;
   /** See `parseEvent`. */
   readonly now: () => number;
   /** @returns what is wrong with the event; undefined when it was taken. */
-  readonly take: (line: LineEvent) => string | undefined | Promise<undefined>;
+  readonly take: (event: LineEvent) => string | undefined | Promise<undefined>;
 }
 
 /** Takes the event of each line, and reports the other lines on stderr. @returns how many these are. */
 export async function readEventLines(file: TextFile, options: ReadOptions): Promise<number> {
-  const bar = showRead(file, options.doing);
+  const bar = showRead(file);
   let invalid = 0;
   let number = 0;
   try {
@@ -65,15 +60,15 @@ function problemOf(
     value = { ...value, lane: own ?? lane };
   }
   const parsed = parseEvent(value, now());
-  if (parsed.ok) return take({ event: parsed.event, value: value as LineEvent["value"] });
+  if (parsed.ok) return take(value as LineEvent);
   return parsed.problems
     .map(({ field, rule, kind }) => `${field || "the event"} ${rule} (it is ${kind})`)
     .join("; ");
 }
 
 /** How much of the file is read. */
-function showRead({ input, bytes }: TextFile, doing: string): Bar {
-  const bar = showBar(doing, "bytes");
+function showRead({ input, bytes }: TextFile): Bar {
+  const bar = showBar("pushing", "bytes");
   let read = 0;
   if (bytes !== undefined) {
     input.on("data", (chunk: Buffer) => bar.update((read += chunk.length), bytes));

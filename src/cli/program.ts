@@ -8,7 +8,6 @@ const COMMANDS = {
   start: async () => (await import("./start.ts")).startCommand(),
   push: async () => (await import("./push.ts")).pushCommand(),
   preview: async () => (await import("./preview.ts")).previewCommand(),
-  simulate: async () => (await import("./simulate.ts")).simulateCommand(),
   mapping: async () => (await import("./mapping.ts")).mappingCommand(),
   status: async () => (await import("./status.ts")).statusCommand(),
   why: async () => (await import("./why.ts")).whyCommand(),

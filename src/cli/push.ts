@@ -44,7 +44,7 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
   const { clock, inbox, keyring, sealing, staged } = stores;
   await clock.measure();
   const totals = { accepted: 0, duplicates: 0, invalid: 0 };
-  let chunk: LineEvent["value"][] = [];
+  let chunk: LineEvent[] = [];
   const memory = new MemoryGate(redis);
   const flush = async (): Promise<undefined> => {
     if (await memory.isClosed()) {
@@ -71,11 +71,10 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
     const missing = await keyring.missingKey();
     if (missing !== undefined) throw new UnknownKey(missing, sealing.keyIds);
     totals.invalid = await readEventLines(file, {
-      doing: "pushing",
       lane,
       now: () => clock.latest(),
-      take({ value }) {
-        chunk.push(value);
+      take(event) {
+        chunk.push(event);
         return chunk.length === CHUNK ? flush() : undefined;
       },
     });

@@ -1,5 +1,5 @@
 /**
- * How fast to spend the rest of the hour. Pure: `src/simulate/` runs this code in virtual time;
+ * How fast to spend the rest of the hour. Pure: `bench/simulate.ts` runs this code in virtual time;
  * docs/adr/0026 has the reasons.
  *
  * Bursts are right while the hour has more requests than the flow of changes will need: without a flow, or

@@ -97,7 +97,7 @@ async function furnish(at: (path: string) => string): Promise<void> {
 const TIMES = ["2026-01-12T08:00:00Z", "2026-01-12T08:00:01Z", "2026-01-12T08:05:00Z"];
 
 /** An operator's file: the example without its bad record, and with times. */
-export async function pastChanges(): Promise<string> {
+async function pastChanges(): Promise<string> {
   const lines = (await readFile(join(ROOT, "examples/changes.ndjson"), "utf8")).trim().split("\n");
   return lines
     .slice(0, 3)

@@ -16,7 +16,7 @@ const RULES: Rules = {
     ["src/audit", "src/config.ts", "src/event", "src/sandbox"],
     ["src/people", "src/sync"],
     ["src/mapping", "src/quota", "src/state"],
-    ["src/crm", "src/service", "src/simulate", "src/snapshot", "src/status"],
+    ["src/crm", "src/service", "src/snapshot", "src/status"],
     ["src/bulk", "src/check-crms.ts", "src/dead-letters", "src/forget", "src/held", "src/history"],
     ["src/http", "src/notify", "src/preview", "src/pull"],
     ["src/reconcile"],
@@ -70,11 +70,9 @@ const RULES: Rules = {
     yaml: ["src/http/openapi.ts", "src/mapping", "src/preview/mapping-cases.ts"],
     "fast-xml-parser": ["src/crm"],
     standardwebhooks: ["src/http", "src/notify/message.ts"],
-    tinyqueue: ["src/simulate"],
   },
   pure: {
     [SPEC]: [],
-    "src/simulate": [],
     "src/sync": ["node:crypto"],
   },
   readsEnvironment: "src/config.ts",
@@ -121,16 +119,7 @@ test("The start of a daemon loads what every daemon needs, and nothing else", ()
   expect(loaded.filter((name) => !isOurs(name))).toEqual(PACKAGES_OF_THE_START);
   const parts = new Set(loaded.filter(isOurs).map((name) => name.split("/")[1]));
   expect(parts).toContain("sync");
-  for (const part of [
-    "bulk",
-    "console",
-    "demo",
-    "doctor",
-    "forget",
-    "held",
-    "sandbox",
-    "simulate",
-  ]) {
+  for (const part of ["bulk", "console", "demo", "doctor", "forget", "held", "sandbox"]) {
     expect(parts).not.toContain(part);
   }
   // Each beside its own packages: the page /queues, traces, the log for people, mappings.

@@ -33,7 +33,7 @@ it.for(PAGES)("every command that %s mentions exists, with these options", async
   for (const [, words = ""] of text.matchAll(MENTION)) await checkMention(words.split(/\s+/));
 });
 
-it.for(["demo", "reconcile", "sandbox", "simulate"])(
+it.for(["demo", "reconcile", "sandbox"])(
   "docs/%s.md explains every option of its command",
   async (name) => {
     const text = readFileSync(join(ROOT, `docs/${name}.md`), "utf8");

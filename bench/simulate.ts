@@ -4,10 +4,10 @@
  * src/quota/pace-state.ts, src/sync/rank.ts) on the view that the quota would give it; the two windows are
  * modelled exactly.
  */
-import type { Lane } from "../event/lane.ts";
-import { claimTurn, paceRules, parsePaceState, type PaceState } from "../quota/pace-state.ts";
-import { HOUR_PARTS, paceOf, type Pace, type PacingView } from "../quota/pacing.ts";
-import type { Pace as RecordPace } from "../sync/ledger-row.ts";
+import type { Lane } from "../src/event/lane.ts";
+import { claimTurn, paceRules, parsePaceState, type PaceState } from "../src/quota/pace-state.ts";
+import { HOUR_PARTS, paceOf, type Pace, type PacingView } from "../src/quota/pacing.ts";
+import type { Pace as RecordPace } from "../src/sync/ledger-row.ts";
 import {
   gapOf,
   leadOf,
@@ -18,7 +18,7 @@ import {
   SLICES_KEPT,
   sliceMs,
   sliceOf,
-} from "../sync/rank.ts";
+} from "../src/sync/rank.ts";
 import {
   laneOf,
   WaitingRecords,
@@ -34,13 +34,9 @@ export interface Settings {
   readonly burst: number;
   readonly burstMs: number;
   readonly liveReserve: number;
-  /** Only at the even rate of a bucket that holds half a burst, as after an unexplained 429. */
-  readonly steady: boolean;
   readonly latencyMs: number;
   /** Requests at once. */
   readonly concurrency: number;
-  /** Whether an update reads the relation first: the mapping leaves fields to others. */
-  readonly readsFirst?: boolean;
 }
 
 /** How permits are spent: crmsync's own way, or one that it is compared with. */
@@ -48,8 +44,6 @@ export interface Strategy {
   readonly pace: (view: PacingView, lane: Lane) => Pace;
   readonly ranks: (settings: Settings) => RankOf;
 }
-
-export type Run = ReturnType<typeof simulate>;
 
 /** Time to take one permit; they are taken one after the other. */
 const PERMIT_MS = 3;
@@ -111,22 +105,18 @@ class Simulation {
   #nextChange = 0;
   #now = Number.NEGATIVE_INFINITY;
   #turns = NO_TURNS;
-  #exhaustedMs = 0;
 
   constructor(changes: readonly Change[], settings: Settings, { pace, ranks }: Strategy) {
-    const { readsFirst = false, steady } = settings;
     this.#changes = changes;
     this.#settings = settings;
     this.#pace = pace;
-    this.#rules = paceRules({ ...settings, pacing: steady ? "steady" : "burst" });
-    this.#records = new WaitingRecords(changes.length, ranks(settings), readsFirst);
+    this.#rules = paceRules({ ...settings, pacing: "burst" });
+    this.#records = new WaitingRecords(changes.length, ranks(settings));
   }
 
   run() {
     while (this.#lane !== undefined || this.#nextEventAt < Number.POSITIVE_INFINITY) this.#step();
-    const { settledAt, counts } = this.#records;
-    /** `exhaustedMs`: for how long changes waited while no request of the hour was left. */
-    return { settledAt, counts, requests: this.#requests, exhaustedMs: this.#exhaustedMs };
+    return { settledAt: this.#records.settledAt, requests: this.#requests };
   }
 
   /** Sends one request, or goes to the time of the next event that could allow one. */
@@ -136,17 +126,15 @@ class Simulation {
     const lane = this.#lane;
     if (lane === undefined) return this.#advanceTo(this.#nextEventAt);
     if (this.#underWay.length >= concurrency) return this.#advanceTo(this.#nextReplyAt);
-    const hourFreeAt = this.#freeAt(perHour, hourMs);
-    const slotAt = Math.max(hourFreeAt, this.#freeAt(burst, burstMs));
-    if (slotAt > now) return this.#waitTo(slotAt, hourFreeAt);
+    const slotAt = Math.max(this.#freeAt(perHour, hourMs), this.#freeAt(burst, burstMs));
+    if (slotAt > now) return this.#waitTo(slotAt);
     const pace = this.#pace(this.#view(), lane);
     // What is left of the hour is for live changes.
-    if (pace === undefined) return this.#waitTo(this.#nextReturnAt, this.#nextReturnAt);
+    if (pace === undefined) return this.#waitTo(this.#nextReturnAt);
     const claim = { permitId: "", pace, lowestRank: this.#records.lowestRank };
     const turns = claimTurn(this.#turns, now, claim, this.#rules);
     if (typeof turns === "number") {
-      const wait = Math.max(WAIT_LEAST_MS, Math.min(turns, ASK_AGAIN_MS));
-      return this.#waitTo(now + wait, now);
+      return this.#waitTo(now + Math.max(WAIT_LEAST_MS, Math.min(turns, ASK_AGAIN_MS)));
     }
     this.#turns = turns;
     this.#underWay.push({ sent: this.#records.take(lane), until: now + latencyMs });
@@ -154,11 +142,9 @@ class Simulation {
     this.#advanceTo(now + PERMIT_MS);
   }
 
-  /** Waits until then, or until a change comes. @param exhaustedUntil so long the quota of the hour is the reason. */
-  #waitTo(at: number, exhaustedUntil: number): void {
-    const until = Math.min(at, this.#nextChangeAt);
-    this.#exhaustedMs += Math.max(0, Math.min(until, exhaustedUntil) - this.#now);
-    this.#advanceTo(until);
+  /** Waits until then, or until a change comes. */
+  #waitTo(at: number): void {
+    this.#advanceTo(Math.min(at, this.#nextChangeAt));
   }
 
   get #lane(): Lane | undefined {
@@ -207,9 +193,9 @@ class Simulation {
 
   #arrive(): void {
     const change = this.#changes[this.#nextChange] as Change;
-    const waits = this.#records.arrive({ ...change, index: this.#nextChange });
+    this.#records.arrive({ ...change, index: this.#nextChange });
     this.#nextChange += 1;
-    if (!waits || laneOf(change) !== "live") return;
+    if (laneOf(change) !== "live") return;
     const slice = sliceOf(change.at, this.#settings.hourMs);
     this.#demand.set(slice, this.#changedIn(slice) + 1);
   }
@@ -240,4 +226,15 @@ class Simulation {
       liveReserve,
     };
   }
+}
+
+/** The ages of changes, from each change to its proof on the service, ms. */
+export type Ages = ReturnType<typeof agesOf>;
+
+/** @param ages ms */
+export function agesOf(ages: Float64Array) {
+  const sorted = ages.toSorted();
+  const quantile = (part: number): number => sorted[Math.floor(part * sorted.length)] ?? 0;
+  const mean = sorted.reduce((sum, age) => sum + age, 0) / Math.max(1, sorted.length);
+  return { p50: quantile(0.5), mean, p99: quantile(0.99), max: sorted.at(-1) ?? 0 };
 }
