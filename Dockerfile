@@ -1,7 +1,7 @@
 # Contains Node, the compiled code and its packages only: no npm, no compiler, no sources.
 
 # Removes TypeScript, an optional peer of an indirect dependency: nothing compiles at run time.
-FROM node:24-bookworm-slim AS packages
+FROM node:26-bookworm-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --ignore-scripts \
@@ -9,7 +9,7 @@ RUN npm ci --omit=dev --ignore-scripts \
  && find node_modules -type d -name test -prune -exec rm -r {} + \
  && rm -r node_modules/typescript node_modules/@typescript node_modules/libphonenumber-js/bundle
 
-FROM node:24-bookworm-slim AS build
+FROM node:26-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
@@ -28,6 +28,10 @@ COPY package.json ./
 COPY mappings mappings
 COPY docs/*.md docs/
 COPY deploy/docker/health.mjs ./
+# Node's binary needs libatomic.
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends libatomic1 \
+ && rm -rf /var/lib/apt/lists/*
 RUN ln -s /app/dist/src/cli/main.js /usr/local/bin/crmsync \
  && install -d -o 1000 -g 1000 /data /secrets
 # The settings of malloc give freed memory back to the machine.

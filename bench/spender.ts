@@ -107,4 +107,4 @@ send({ waits, cpuMs: (user + system) / 1000 });
 await quota.disconnect();
 await client.close();
 redis.disconnect();
-process.disconnect();
+process.disconnect?.();
