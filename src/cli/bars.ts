@@ -1,5 +1,6 @@
 /** Progress on a terminal, on stderr; elsewhere only what keeps the work from going on. */
-import progress, { SingleBar } from "cli-progress";
+import { clearLine, cursorTo } from "node:readline";
+import { duration } from "../status/duration.ts";
 
 export interface Bar {
   update(value: number, total: number): void;
@@ -9,40 +10,46 @@ export interface Bar {
   stop(): void;
 }
 
+/** Of the bar itself, characters. */
+const WIDTH = 40;
+
+/** Time between two drawings, ms. */
+const EVERY_MS = 100;
+
 /** @param what is done, as `reading the snapshot`. */
 export function showBar(what: string, unit: string): Bar {
-  if (!process.stderr.isTTY) {
-    const note = (text: string) => void (text && process.stderr.write(`${what}: ${text}\n`));
+  const { stderr } = process;
+  if (!stderr.isTTY) {
+    const note = (text: string) => void (text && stderr.write(`${what}: ${text}\n`));
     return { update() {}, note, stop() {} };
   }
-  const bar = new SingleBar({
-    format: `${what} [{bar}] {percentage}% · {value} of {total} ${unit} · {eta_formatted} left{note}`,
-    stream: process.stderr,
-    clearOnComplete: true,
-    // The library writes the words NULL and INF for a time it does not know, cut to two letters.
-    formatTime: (seconds, options, roundTo) =>
-      Number.isFinite(seconds) ? progress.Format.TimeFormat(seconds, options, roundTo) : "?",
-  });
-  let isStarted = false;
-  let note = "";
-  const start = (total: number, value: number) => {
-    if (!isStarted) bar.start(total, value, { note });
-    isStarted = true;
-  };
+  const startedAt = performance.now();
+  let drawnAt = Number.NEGATIVE_INFINITY;
+  let [done, most, note] = [0, 1, ""];
+  function clear(): void {
+    cursorTo(stderr, 0);
+    clearLine(stderr, 0);
+  }
+  function draw(): void {
+    drawnAt = performance.now();
+    const share = done / most;
+    const bar = "=".repeat(Math.round(share * WIDTH)).padEnd(WIDTH, "-");
+    const left = done === 0 ? "?" : duration((drawnAt - startedAt) * (1 / share - 1));
+    const text = `${what} [${bar}] ${Math.floor(share * 100)}% · ${done} of ${most} ${unit} · ${left} left${note}`;
+    clear();
+    stderr.write(text.slice(0, stderr.columns - 1));
+  }
   return {
     update(value, total) {
-      const most = Math.max(value, total);
-      start(most, value);
-      bar.setTotal(most);
-      bar.update(value, { note });
+      [done, most] = [value, Math.max(value, total, 1)];
+      if (performance.now() - drawnAt >= EVERY_MS) draw();
     },
     note(text) {
       note = text && ` · ${text}`;
-      start(1, 0);
-      bar.update({ note });
+      draw();
     },
     stop() {
-      if (isStarted) bar.stop();
+      if (Number.isFinite(drawnAt)) clear();
     },
   };
 }

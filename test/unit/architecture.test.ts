@@ -37,7 +37,6 @@ const RULES: Rules = {
     "bullmq-otel": ["src/ops"],
     bottleneck: ["src/quota"],
     bullmq: ["src/event", "src/state", "src/status/queue-reading.ts", "workers", "src/demo"],
-    "cli-progress": ["src/cli"],
     commander: ["src/cli"],
     "cron-parser": ["src/ops/cron.ts"],
     fastify: ["src/console", "src/http", "src/sandbox"],
