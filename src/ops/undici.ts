@@ -32,5 +32,5 @@ export function createAgent({ proxy, ...options }: AgentOptions): Dispatcher {
 }
 
 /** For libraries that take a `fetch`; Node's own would not take this dispatcher. */
-export const fetchOver = (dispatcher: Dispatcher) => async (url: string, init: object) =>
-  (await fetch(url, { ...init, dispatcher })) as unknown as globalThis.Response;
+export const fetchOver = (dispatcher: Dispatcher) => (url: string, init: object) =>
+  fetch(url, { ...init, dispatcher });
