@@ -59,9 +59,9 @@ export default defineConfig({
     // Files change nothing that another one could see: loading all modules for each took most of their time.
     isolate: false,
     // These limits end what hangs: what is slow because the machine is busy shall pass.
-    testTimeout: 300_000,
-    hookTimeout: 300_000,
-    expect: { poll: { timeout: 120_000 } },
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
+    expect: { poll: { timeout: 240_000 } },
     sequence: { sequencer: LongestFirst },
     reporters: [new SummaryReporter()],
     projects: [

@@ -16,7 +16,6 @@ export async function deliver(
   const byBullMq = random.chance(BY_BULLMQ);
   await waitFor(() => (byBullMq ? addJobs(environment, batch) : post(environment, random, batch)), {
     what: "a batch is accepted",
-    deadlineMs: 120_000,
   });
 }
 

@@ -48,10 +48,9 @@ const push = async (crmCode: string, firstName: string) => {
   expect((await daemon.push([personEvent(crmCode, { firstName })])).status).toBe(202);
 };
 
-const arrives = (crmCode: string, firstName: string, deadlineMs = 40_000) =>
+const arrives = (crmCode: string, firstName: string) =>
   waitFor(async () => (await sandbox.relations()).get(crmCode)?.["firstName"] === firstName, {
     what: `${crmCode} is ${firstName}`,
-    deadlineMs,
   });
 
 /** Puts a record on the service and arms `fault` for its next update. */

@@ -46,7 +46,6 @@ const nameOf = async (sandbox: LocalSandbox, crmCode: string) =>
 
 const arrives = (sandbox: LocalSandbox, crmCode: string, firstName: string) =>
   waitFor(async () => (await nameOf(sandbox, crmCode)) === firstName, {
-    deadlineMs: 120_000,
     what: `${crmCode} is ${firstName}`,
   });
 

@@ -7,15 +7,12 @@ import { spawnCrmsync, spawnNode, type TestProcess } from "../support/process.ts
 import { waitFor } from "../support/wait-for.ts";
 
 const PROJECT_DIR = join(import.meta.dirname, "../..");
-const READY_MS = 120_000;
-const END_MS = 120_000;
 
 /** Processes that must have exited when a test ends. */
 let family: number[] = [];
 
 afterEach(async () => {
   await waitFor(async () => (await Promise.all(family.map(runs))).every((alive) => !alive), {
-    deadlineMs: 60_000,
     what: "all processes of the demo have exited",
   });
   family = [];
@@ -36,7 +33,7 @@ async function childrenOf(pid: number): Promise<number[]> {
 /** Starts the demo and waits until the CRM's hour begins. */
 async function startDemo(args: string[], env: Record<string, string> = {}): Promise<TestProcess> {
   const demo = spawnCrmsync(["demo", ...args], { env });
-  await demo.line(/The hour of a CRM with \d+ clients begins/, READY_MS);
+  await demo.line(/The hour of a CRM with \d+ clients begins/);
   family.push(demo.pid, ...(await childrenOf(demo.pid)));
   return demo;
 }
@@ -45,7 +42,7 @@ const resultOf = (demo: TestProcess) =>
   JSON.parse(demo.stdout.at(-1) ?? "") as Record<string, unknown>;
 
 async function daemonPid(demo: TestProcess): Promise<number> {
-  const [, pid] = await demo.line(/events in: [1-9].* daemon: (\d+)/, END_MS);
+  const [, pid] = await demo.line(/events in: [1-9].* daemon: (\d+)/);
   return Number(pid);
 }
 
@@ -110,7 +107,6 @@ describe("crmsync demo", () => {
     await using demo = await startDemo(["--seconds", "5", "--clients", "10", "--keep"]);
     const [, redisUrl = "", prefix = ""] = await demo.line(
       /REDIS_URL='([^']+)' QUEUE_PREFIX='([^']+)' node examples/,
-      END_MS,
     );
     const [, service = "", token = ""] = await demo.line(/service +(\S+)\/#token=(\S+)/);
     await using producer = spawnNode(
@@ -128,12 +124,9 @@ describe("crmsync demo", () => {
   });
 
   it("exits soon after a signal, with all its processes", async () => {
-    await using demo = await startDemo(["--seconds", "30"]);
-    const started = performance.now();
+    await using demo = await startDemo(["--seconds", "3600"]);
     demo.kill("SIGTERM");
     expect(await demo.ended).toEqual({ code: 143, signal: null });
-    // Within five seconds; the others are for a busy machine, on which the demo would take 30 s more.
-    expect(performance.now() - started).toBeLessThan(15_000);
   });
 
   it("its processes exit when it is killed", async () => {

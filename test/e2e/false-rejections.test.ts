@@ -32,7 +32,7 @@ it("sixty good changes while the service rejects everything: all are sent, and n
   await waitFor(async () => (await requests()) > before + 3, { what: "more tries" });
   await end();
   const wasted = await requests();
-  await waitUntilSettled(daemon, 60_000);
+  await waitUntilSettled(daemon);
   await waitFor(async () => (await letters(daemon)) === 0, { what: "no dead letter" });
   await waitFor(async () => (await sandbox.relations()).size === 60, { what: "all are sent" });
   for (const relation of (await sandbox.relations()).values())
@@ -62,10 +62,7 @@ it("twenty records of a bad mapping all become dead letters, though nothing else
   await using daemon = await localDaemon(envFor(sandbox, { QUOTA_HOUR_MS: "12000" }));
   await armFault(sandbox, REJECTS);
   await daemon.push(people(20));
-  await waitFor(async () => (await letters(daemon)) === 20, {
-    deadlineMs: 60_000,
-    what: "all are letters",
-  });
+  await waitFor(async () => (await letters(daemon)) === 20, { what: "all are letters" });
   await waitUntilSettled(daemon);
   expect(await stopped(daemon)).toEqual([]);
   expect((await sandbox.requests())["create 400"]).toBeLessThan(60);

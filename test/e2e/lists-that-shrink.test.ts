@@ -76,13 +76,11 @@ async function open(
 const changed = (daemon: LocalDaemon, times: number) =>
   waitFor(() => daemon.log.filter((line) => line.includes("value_lists.changed")).length >= times, {
     what: `the lists have changed ${times} times`,
-    deadlineMs: 60_000,
   });
 
 const letters = (daemon: LocalDaemon, count: number) =>
   waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === count, {
     what: `${count} dead letters`,
-    deadlineMs: 60_000,
   });
 
 const findings = async (daemon: LocalDaemon) =>

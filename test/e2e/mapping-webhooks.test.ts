@@ -83,7 +83,6 @@ function sendHubspot(daemon: LocalDaemon, body: string, secret = "client-secret"
 const settled = async (daemon: LocalDaemon, sandbox: LocalSandbox, relations: number) => {
   await waitFor(async () => (await sandbox.relations()).size >= relations, {
     what: `${relations} relations on the service`,
-    deadlineMs: 30_000,
   });
   await waitUntilSettled(daemon);
 };

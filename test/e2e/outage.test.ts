@@ -18,7 +18,7 @@ it("an outage in which all that waits has failed is tried as retries come due, a
     what: "a failed change is the try",
   });
   await end();
-  await waitUntilSettled(daemon, 60_000);
+  await waitUntilSettled(daemon);
   expect((await sandbox.relations()).size).toBe(7);
 });
 

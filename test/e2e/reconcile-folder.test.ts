@@ -71,7 +71,7 @@ test("an export is carried out once by two daemons, and a truncated one is kept 
   });
   const says = async () => (await one.status()).findings.map((finding) => finding.says);
   await expect
-    .poll(says, { timeout: 30_000 })
+    .poll(says)
     .toEqual([
       expect.stringMatching(/^3 exports in RECONCILE_DIR\/failed /),
       expect.stringMatching(/^30 relations differ from the CRM, /),

@@ -132,7 +132,7 @@ beforeAll(async () => {
     }
   }
   daemon = await startDaemon(env);
-}, 60_000);
+});
 
 afterAll(async () => {
   await daemon?.[Symbol.asyncDispose]();
@@ -161,7 +161,6 @@ test.for(CRM_APIS)("$name: credentials, coalescing, recovery, deletion", async (
   await send(0);
   await waitFor(async () => (await fetches(crm.name, "client_error")) >= 1, {
     what: "a client_error because of wrong credentials",
-    deadlineMs: 30_000,
   });
   for (let n = 1; n <= 10; n += 1) await send(n);
   await waitFor(
@@ -169,13 +168,13 @@ test.for(CRM_APIS)("$name: credentials, coalescing, recovery, deletion", async (
       (await daemon.metric("crmsync_queue_jobs", { queue: "crm-events", state: "wait" })) +
         (await daemon.metric("crmsync_queue_jobs", { queue: "crm-events", state: "active" })) ===
       0,
-    { what: "intake of all ten events", deadlineMs: 30_000 },
+    { what: "intake of all ten events" },
   );
   standIn.faults.push({ status: 503 });
   for (const [name, secret] of Object.entries(crm.secrets)) {
     await writeFile(join(dir.path, name), `${secret}\n`);
   }
-  await waitFor(relation, { what: "the relation on the service", deadlineMs: 60_000 });
+  await waitFor(relation, { what: "the relation on the service" });
   await waitUntilSettled(daemon);
   expect(await relation()).toMatchObject({ taxIdentificationNumber: LONG_NUMBER });
   expect(await fetches(crm.name, "found")).toBe(1);
@@ -188,7 +187,6 @@ test.for(CRM_APIS)("$name: credentials, coalescing, recovery, deletion", async (
   await send(11);
   await waitFor(async () => (await fetches(crm.name, "missing")) >= 1, {
     what: "the record is missing",
-    deadlineMs: 30_000,
   });
   // The event of EspoCRM is new, so its record is asked for again, for a minute. The others are of long ago.
   standIn.isDeleted = false;
@@ -215,7 +213,6 @@ test("EspoCRM: a deletion terminates the relation only if the CRM has no such re
   expect((await remove()).status).toBe(200);
   await waitFor(async () => (await fetches("espocrm", "found")) > found, {
     what: "the record is found",
-    deadlineMs: 30_000,
   });
   await waitUntilSettled(daemon);
   expect(await statusOf(recordId)).toBe("active");
@@ -224,6 +221,5 @@ test("EspoCRM: a deletion terminates the relation only if the CRM has no such re
   expect((await remove()).status).toBe(200);
   await waitFor(async () => (await statusOf(recordId)) === "terminated", {
     what: "the relation is terminated",
-    deadlineMs: 60_000,
   });
 });

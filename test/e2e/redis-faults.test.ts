@@ -13,7 +13,6 @@ const envFor = (redis: OwnRedis, sandbox: LocalSandbox) =>
 
 const arrives = (sandbox: LocalSandbox, crmCode: string, firstName: string) =>
   waitFor(async () => (await sandbox.relations()).get(crmCode)?.["firstName"] === firstName, {
-    deadlineMs: 90_000,
     what: `${crmCode} arrives as ${firstName}`,
   });
 

@@ -150,7 +150,7 @@ it("SIGINT: the process does not wait for senders, because a person waits for it
   const signalledAt = performance.now();
   daemon.process.kill("SIGINT");
   expect(await daemon.process.ended).toEqual({ code: 0, signal: null });
-  expect(performance.now() - signalledAt).toBeLessThan(15_000);
+  expect(performance.now() - signalledAt).toBeLessThan(60_000);
 });
 
 const UNIT = readFileSync(

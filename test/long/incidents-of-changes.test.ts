@@ -22,7 +22,6 @@ async function findings(daemon: LocalDaemon): Promise<string[]> {
 
 const named = (daemon: LocalDaemon, says: RegExp) =>
   waitFor(async () => (await findings(daemon)).find((one) => says.test(one)), {
-    deadlineMs: 60_000,
     what: `status says ${says}`,
   });
 

@@ -219,7 +219,7 @@ async function expectNamed(
       const now = await setup.daemon.status();
       return says.test(findingOf(now, section)?.says ?? "") && now;
     },
-    { deadlineMs: 60_000, what: `status says ${says}` },
+    { what: `status says ${says}` },
   );
   if (status !== undefined) expect(seen).toMatchObject(status);
   const ready = (await (await fetch(`${setup.daemon.url}/readyz`)).json()) as {
@@ -332,7 +332,7 @@ it("every process was killed: the status in Redis says so, and the changes still
       const now = JSON.parse((await cli(env, "status", "--json")).out) as Status;
       return findingOf(now, "crmsyncdown") && now;
     },
-    { deadlineMs: 60_000, what: "status says that the process sends no heartbeat" },
+    { what: "status says that the process sends no heartbeat" },
   );
   expect(findingOf(seen, "crmsyncdown")?.says).toMatch(/has sent no heartbeat|No process/);
   expect(seen.backlog.live.records).toBe(5);
@@ -363,7 +363,7 @@ it("the embedded Redis is down while its daemon runs: status tells this from a m
         const { err } = await cli(env, "status");
         return err.includes("does not answer") && err;
       },
-      { deadlineMs: 30_000, what: "status says that the redis-server is down" },
+      { what: "status says that the redis-server is down" },
     );
     expect(down).toContain(`the daemon ${daemon.process.pid} runs on DATA_DIR ${dir.path}`);
     expect(down).toContain("docs/runbook.md#crmsyncredisaway");
@@ -373,7 +373,6 @@ it("the embedded Redis is down while its daemon runs: status tells this from a m
   }
   // The daemon starts its redis-server again.
   await waitFor(async () => (await cli(env, "status")).code === 0, {
-    deadlineMs: 60_000,
     what: "status answers again",
   });
 });

@@ -31,7 +31,6 @@ test("an export is taken up again after kill -9 while it is listed and while it 
   });
   const untilTask = (like: RegExp) =>
     waitFor(async () => like.test(await readFile(join(folder.path, "taken/.task.json"), "utf8")), {
-      deadlineMs: 90_000,
       what: `a task like ${String(like)}`,
     });
   const killAfter = async (what: () => Promise<unknown>) => {

@@ -73,7 +73,7 @@ test("a list, and plans from it, continue after kills; the CRM is asked for each
 
   // Killed while it lists.
   await using first = spawnCrmsync(["reconcile", "--from", "hubspot"], { env });
-  await waitFor(() => crm.reads.length >= 14, { what: "some pages", deadlineMs: 60_000 });
+  await waitFor(() => crm.reads.length >= 14, { what: "some pages" });
   first.kill("SIGKILL");
   await first.ended;
   expect(crm.reads.length).toBeLessThan(ALL / 100);
@@ -104,7 +104,6 @@ test("a list, and plans from it, continue after kills; the CRM is asked for each
     await using command = spawnCrmsync(["reconcile", ...args], { env });
     await waitFor(async () => (await requests(operation)) >= most, {
       what: `${most} times ${operation}`,
-      deadlineMs: 120_000,
     });
     command.kill("SIGKILL");
     await command.ended;

@@ -150,7 +150,7 @@ const rewritesOf = async (redis: Redis): Promise<number> =>
 /** Waits for it; then names what is left. */
 async function expectNone(read: () => Promise<Iterable<readonly [string, string]>>) {
   const isClean = async () => marked(await read()).length === 0;
-  await waitFor(isClean, { what: "nothing is left", deadlineMs: 60_000 }).catch(() => {});
+  await waitFor(isClean, { what: "nothing is left" }).catch(() => {});
   expect(marked(await read())).toEqual([]);
 }
 
@@ -169,7 +169,7 @@ test.concurrent.for([
         const relations = await sandbox.relations();
         return CODES.every((code) => relations.get(code)?.["lastName"] === PERSON.lastName);
       },
-      { what: "all records are on the service", deadlineMs: 120_000 },
+      { what: "all records are on the service" },
     );
     await waitFor(async () => (await redis.hlen("{crmsync}:dead-letters")) === 1, {
       what: "one dead letter is left",

@@ -27,7 +27,6 @@ it("an outage in which no change waits ends with a verification", async () => {
     await daemon.push(people(5));
     await waitFor(async () => (await toVerify()) === 5, {
       what: "all five are to be verified",
-      deadlineMs: 90_000,
     });
     await waitUntilSettled(daemon);
 
@@ -37,13 +36,11 @@ it("an outage in which no change waits ends with a verification", async () => {
     await redis.zadd(keys.verify, ...due.flatMap((crmCode) => [1, crmCode]));
     await waitFor(async () => (await daemon.metric("crmsync_sending_stopped", OUTAGE)) === 1, {
       what: "the verifications begin an outage",
-      deadlineMs: 90_000,
     });
 
     await endFault();
     await waitFor(async () => (await toVerify()) === 0, {
       what: "all is verified",
-      deadlineMs: 120_000,
     });
     expect(await daemon.metric("crmsync_sending_stopped", OUTAGE)).toBe(0);
   } finally {

@@ -6,8 +6,7 @@ import type { Status } from "../../src/status/status.ts";
 import { spawnCrmsync, type TestProcess } from "./process.ts";
 import { waitFor } from "./wait-for.ts";
 
-const START_DEADLINE_MS = 90_000;
-const READ_DEADLINE_MS = 60_000;
+const READ_DEADLINE_MS = 240_000;
 
 /** How a test uses a sandbox. */
 export interface SandboxAccess {
@@ -43,7 +42,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   const { db = ":memory:", limits = WIDE, flags = [] } = options;
   const always = ["--port", "0", "--db", db, "--faults", "--json"];
   const process = spawnCrmsync(["sandbox", ...always, ...limits, ...flags]);
-  const [line] = await process.line(/^\{.*"url".*\}$/, START_DEADLINE_MS);
+  const [line] = await process.line(/^\{.*"url".*\}$/);
   const address = JSON.parse(line) as Pick<SandboxAccess, "url" | "token" | "faultsUrl">;
   return {
     process,
@@ -107,7 +106,7 @@ export async function startDaemon(
   const process = spawnCrmsync(["start", "--json", ...args], {
     env: { ...DAEMON_ENV, ...env },
   });
-  const [line] = await process.line(/^\{.*"redisUrl".*\}$/, START_DEADLINE_MS);
+  const [line] = await process.line(/^\{.*"redisUrl".*\}$/);
   const { url, opsUrl } = JSON.parse(line) as Record<"url" | "opsUrl", string>;
   const redisUrl = env["REDIS_URL"] ?? (await findEmbeddedRedis(env["DATA_DIR"] ?? ".crmsync"));
   return {
@@ -161,7 +160,7 @@ function metricIn(
 const WAITING = ["wait", "prioritized", "active", "delayed"];
 
 /** Resolves once no job and no staged state waits. */
-export async function waitUntilSettled(daemon: DaemonAccess, deadlineMs = 120_000): Promise<void> {
+export async function waitUntilSettled(daemon: DaemonAccess, deadlineMs = 240_000): Promise<void> {
   const isSettled = async () => {
     const metric = await daemon.metrics();
     const jobs = WAITING.map((state) => metric("crmsync_queue_jobs", { state }));

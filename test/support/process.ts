@@ -6,7 +6,7 @@ import type { Readable } from "node:stream";
 import { waitFor } from "./wait-for.ts";
 
 const PROJECT_DIR = join(import.meta.dirname, "../..");
-const STOP_DEADLINE_MS = 10_000;
+const STOP_DEADLINE_MS = 30_000;
 
 export interface ProcessOptions {
   /** Added to PATH and HOME, the only variables that are inherited. */
@@ -102,7 +102,7 @@ export async function lineOf(
   { stdout, stderr }: Pick<TestProcess, "stdout" | "stderr">,
   end: () => ProcessEnd | undefined,
   pattern: RegExp,
-  deadlineMs = 60_000,
+  deadlineMs = 240_000,
 ): Promise<RegExpExecArray> {
   const find = () => {
     for (const line of [...stdout, ...stderr]) {

@@ -12,7 +12,7 @@ const POLL_SHARE = 0.05;
  */
 export async function waitFor<T>(
   condition: () => T | Promise<T>,
-  { deadlineMs = 30_000, what }: { deadlineMs?: number; what: string },
+  { deadlineMs = 240_000, what }: { deadlineMs?: number; what: string },
 ): Promise<Exclude<T, false | undefined>> {
   const started = Date.now();
   const deadline = started + deadlineMs;

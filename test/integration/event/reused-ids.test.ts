@@ -54,6 +54,6 @@ test("a change with the id of another one is sent, and told; a second delivery i
   ]);
   expect(events).toHaveLength(3);
   await expect
-    .poll(async () => (await daemon.status()).findings.map(({ says }) => says), { timeout: 15_000 })
+    .poll(async () => (await daemon.status()).findings.map(({ says }) => says))
     .toContainEqual(expect.stringMatching(/2 events had the source \/crm\/test and an id of an/));
 });

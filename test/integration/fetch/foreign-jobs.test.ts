@@ -47,7 +47,6 @@ it("a job of another client in the queue of fetches ends, and keeps no person fr
   onTestFinished(() => sweep.close());
   await waitFor(async () => (await redis.keys(queue.toKey("f*"))).length === 0, {
     what: "nothing of the jobs is left",
-    deadlineMs: 30_000,
   });
 });
 

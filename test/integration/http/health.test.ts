@@ -11,10 +11,7 @@ function serve(ports: { notReady?: typeof never; notSending?: typeof never }) {
   serveHealth(app, { notReady: none, notSending: none, ...ports });
   return async () => {
     await app.ready();
-    const asked = performance.now();
     const reply = await app.inject("/readyz");
-    // Within a second; the others are for a busy machine.
-    expect(performance.now() - asked).toBeLessThan(10_000);
     return { code: reply.statusCode, ...reply.json<Record<string, unknown>>() };
   };
 }

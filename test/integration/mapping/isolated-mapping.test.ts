@@ -88,7 +88,7 @@ describe("an expression that does not end fails one record only, and blocks noth
     };
     expect(threadsOf(mapping)).toBe(1);
     expect((await endings()).filter((kind) => kind === "mapped")).toHaveLength(20);
-    await waitFor(() => threadsOf(mapping) > 1, { what: "a second thread", deadlineMs: 60_000 });
+    await waitFor(() => threadsOf(mapping) > 1, { what: "a second thread" });
     expect((await endings()).at(-1)).toBe("unmappable");
     await mapping.close();
   });

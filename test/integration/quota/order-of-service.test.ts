@@ -8,7 +8,7 @@ import { startSync } from "../../../workers/sync.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
-const BACKLOG = 300;
+const BACKLOG = 120;
 
 /** A retried record may be behind the requests that run at once (SYNC_CONCURRENCY), and a few more. */
 const SOON = 40;

@@ -95,7 +95,7 @@ export interface Scene {
   readonly heard: Message[];
   start(count: number, each?: (index: number) => Partial<Orders>): Promise<Spender[]>;
   /** Waits until this many requests have arrived in all. */
-  arrived(count: number, deadlineMs?: number): Promise<void>;
+  arrived(count: number): Promise<void>;
   /** Stages changes, for spenders that serve waiting records. */
   change(records: readonly string[]): Promise<void>;
   readonly worst: () => Worst;
@@ -147,11 +147,8 @@ export async function openScene(
       spenders.push(...started);
       return started;
     },
-    async arrived(count, deadlineMs = 40_000) {
-      await waitFor(() => receiver.arrivals.length >= count, {
-        deadlineMs,
-        what: `${count} requests`,
-      });
+    async arrived(count) {
+      await waitFor(() => receiver.arrivals.length >= count, { what: `${count} requests` });
     },
     change: (records) => line.changed(records),
     worst: () => ({

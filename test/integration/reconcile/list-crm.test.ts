@@ -29,7 +29,7 @@ const mappings = new Map<string, Mapping>();
 beforeAll(async () => {
   const opened = POPULATIONS.map(({ crm }) => loadMapping(crm.name));
   for (const mapping of await Promise.all(opened)) mappings.set(mapping.name, mapping);
-}, 60_000);
+});
 afterAll(() => Promise.all([...mappings.values()].map((mapping) => mapping.close())));
 
 function mappingOf(name: string): Mapping {

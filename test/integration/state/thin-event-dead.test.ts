@@ -45,7 +45,7 @@ it("a thin event whose workers died again and again becomes a dead letter", asyn
       const ids = await runtime.redis.hkeys(runtime.keys.deadLetters);
       return ids.length > 0 && ids;
     },
-    { deadlineMs: 45_000, what: "a dead letter" },
+    { what: "a dead letter" },
   );
   const letter = await deadLetters.find(id ?? "");
   expect(letter?.reason).toBe("defect");

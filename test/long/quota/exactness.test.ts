@@ -103,7 +103,7 @@ test("A service whose clock is slower by a thousandth answers no 429", async () 
   const limits = { ...SHORT, perHour: 100, hourMs: 20_000, pacing: "burst" } as const;
   const scene = await openScene(limits, { policy: "sliding", slowerBy: 0.001 });
   await scene.start(2);
-  await scene.arrived(2 * limits.perHour, 60_000);
+  await scene.arrived(2 * limits.perHour);
   expect(scene.receiver.throttled()).toBe(0);
   exact(scene.worst(), { hour: limits.perHour, burst: limits.burst });
 });
