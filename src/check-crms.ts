@@ -15,9 +15,6 @@ import type { RedisClock } from "./state/redis-clock.ts";
 /** A CRM that is slower than this is not checked now, ms. */
 const TIMEOUT_MS = 10_000;
 
-/** The header Date has whole seconds: half of one may be missing, ms. */
-const PRECISION_MS = 500;
-
 /** Orders of events bear a clock that is off by less, ms. */
 const CLOCK_OFF_MS = 5000;
 
@@ -95,22 +92,10 @@ async function check(
 ): Promise<CrmReport> {
   const checker = CHECKERS[name];
   if (checker === undefined) return { lines: [], types: {}, changed: {} };
-  let clock: { aheadMs: number; uncertainMs: number } | undefined;
   const client = createCrmApi({ timeoutMs: TIMEOUT_MS, wrapsLists: true, proxy: proxyOf(config) });
   const api: RecordApi = {
     ...client,
     setting: (variable) => settingOf(config, variable)?.() ?? "",
-    async get(...request) {
-      const begunAt = performance.now();
-      const result = await client.get(...request);
-      const tookMs = performance.now() - begunAt;
-      const date = result.kind === "found" ? Date.parse(String(result.headers?.["date"])) : NaN;
-      const uncertainMs = tookMs / 2 + PRECISION_MS;
-      if (!Number.isNaN(date) && uncertainMs < (clock?.uncertainMs ?? Infinity)) {
-        clock = { aheadMs: date + PRECISION_MS - (Date.now() - tookMs / 2), uncertainMs };
-      }
-      return result;
-    },
   };
   try {
     const objects = needsOf(mapping);
@@ -118,18 +103,19 @@ async function check(
     const hasWebhooks = secretName !== undefined && settingOf(config, secretName) !== undefined;
     const crm = { api, checker, objects, hasWebhooks, known, isOneOfSeveral };
     const { lines, ...report } = await checkCrm(crm);
-    return { ...report, lines: [...lines, ...(clock === undefined ? [] : [clockLine(clock)])] };
+    const skewMs = client.skewMs();
+    return { ...report, lines: [...lines, ...(skewMs === undefined ? [] : [clockLine(skewMs)])] };
   } finally {
     await client.close();
   }
 }
 
-function clockLine({ aheadMs, uncertainMs }: { aheadMs: number; uncertainMs: number }): CrmLine {
-  const off = Math.abs(aheadMs);
-  if (off - uncertainMs <= CLOCK_OFF_MS) {
+function clockLine(skewMs: number): CrmLine {
+  const off = Math.abs(skewMs);
+  if (off <= CLOCK_OFF_MS) {
     return { what: "clock", result: "ok", says: "as this machine's" };
   }
-  const side = aheadMs > 0 ? "ahead of" : "behind";
+  const side = skewMs > 0 ? "ahead of" : "behind";
   const says = `its clock is ${Math.round(off / 1000)} s ${side} this machine's`;
   const remedy = "Keep this machine, and a CRM of your own, on NTP (timedatectl set-ntp true).";
   return { what: "clock", result: "warn", says, remedy };

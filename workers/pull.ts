@@ -4,15 +4,27 @@
  */
 import { randomUUID } from "node:crypto";
 import { proxyOf, pullEveryMs } from "../src/config.ts";
-import { createCrmApi, type CrmApi } from "../src/crm/api-client.ts";
+import { createCrmApi } from "../src/crm/api-client.ts";
 import { politeApi } from "../src/crm/polite-api.ts";
+import type { RecordApi } from "../src/crm/record-reader.ts";
 import type { Mapping } from "../src/mapping/mapping.ts";
 import type { Part } from "../src/ops/shutdown.ts";
-import { PullFailed, pullObject, type ObjectToPull } from "../src/pull/pull-object.ts";
+import {
+  PullFailed,
+  pullObject,
+  type ObjectToPull,
+  type PullEnd,
+} from "../src/pull/pull-object.ts";
 import { pulledCrms, settingFor, type PulledCrm } from "../src/pull/pulled-crms.ts";
 import { MemoryGate } from "../src/state/redis-health.ts";
-import { RENEW_PULL_MS, type PullState } from "../src/state/pulls.ts";
+import {
+  RENEW_PULL_MS,
+  type PulledObject,
+  type PullState,
+  type PullWait,
+} from "../src/state/pulls.ts";
 import { needsRelated } from "../src/sync/mapped.ts";
+import { retryDelay } from "../src/sync/settled.ts";
 import { startPolling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -25,36 +37,35 @@ const MAX_BYTES = 64 * 1024 * 1024;
 /** CRMs tell deletions for two weeks and more (Salesforce's recycle bin: 15 days): after a longer break some are missed, ms. */
 const GAP_MS = 14 * 86_400_000;
 
-/** By so much Redis' clock may be set back without a word, ms. */
-const CLOCK_MS = 60_000;
-
-/** A cursor begins so much before the clock that has noted it: what is further ahead would hide changes, ms. */
-const AHEAD_MS = 300_000;
-
 /** A listing waits while so many events wait in the inbox. */
 const ENOUGH_EVENTS = 5000;
+
+/** The pause after a first failure; it doubles up to PULL_EVERY, ms. */
+const FIRST_PAUSE_MS = 30_000;
 
 /** After this long each process that runs has said what it pulls, and a killed one counts as ended, ms. */
 const END_PULLS_MS = 60_000;
 
 export function startPulling(runtime: Runtime): Part | undefined {
-  const { config, mapping, pulls, rarely } = runtime;
+  const { clock, config, mapping, pulls, rarely } = runtime;
   setTimeout(() => void endPulls(runtime).catch(() => {}), END_PULLS_MS).unref();
   const crms = pulledCrms(config, mapping);
   if (crms.length === 0) return undefined;
   const stop = new AbortController();
-  const api = createCrmApi({
-    timeoutMs: TIMEOUT_MS,
-    maxBytes: MAX_BYTES,
-    signal: stop.signal,
-    wrapsLists: true,
-    proxy: proxyOf(config),
-  });
   const owner = randomUUID();
   // A CRM that is slow delays no other.
-  const polls = crms.map((crm) => {
+  const parts = crms.map((crm) => {
     const lease = pulls.leaseOf(crm.name);
-    return startPolling({
+    const client = createCrmApi({
+      timeoutMs: TIMEOUT_MS,
+      maxBytes: MAX_BYTES,
+      signal: stop.signal,
+      wrapsLists: true,
+      proxy: proxyOf(config),
+      now: () => clock.now(),
+    });
+    const api = politeApi(client, { ...crm, setting: settingFor(config), signal: stop.signal });
+    const poll = startPolling({
       everyMs: LOOK_MS,
       async step(closing) {
         if (!(await isDue(runtime, crm.name)) || !(await lease.claim(owner))) return;
@@ -74,13 +85,14 @@ export function startPulling(runtime: Runtime): Part | undefined {
       },
       onError: (error) => rarely.warn({ err: error, crm: crm.name }, "pull.failed", crm.name),
     });
+    return { client, poll };
   });
   return {
     async close() {
-      const closed = polls.map((poll) => poll.close());
+      const closed = parts.map(({ poll }) => poll.close());
       stop.abort();
       await Promise.all(closed);
-      await api.close();
+      await Promise.all(parts.map(({ client }) => client.close()));
     },
   };
 }
@@ -93,15 +105,25 @@ async function endPulls({ heartbeats, pulls }: Runtime): Promise<void> {
 }
 
 async function isDue({ clock, pulls }: Runtime, crm: string): Promise<boolean> {
-  const { at = 0, nextAt } = (await pulls.state(crm)) ?? { nextAt: 0 };
-  // A last pull in the future was noted by a clock that was ahead: so was the next one.
-  return nextAt <= clock.now() || at > clock.now() + CLOCK_MS;
+  const state = await pulls.state(crm);
+  const now = clock.now();
+  return (
+    isRoundDue(state, now) || Object.values(state?.waits ?? {}).some((one) => isOver(one, now))
+  );
 }
 
-/** Pulls all objects of one CRM, and keeps how that went. @throws what is not the CRM's fault. */
+/** Whether all objects are to be pulled. */
+const isRoundDue = (state: PullState | undefined, now: number): boolean =>
+  state === undefined || isOver({ at: state.nextAt - state.everyMs, pauseMs: state.everyMs }, now);
+
+/** A pause that begins in the future was noted by a clock that was ahead. */
+const isOver = ({ at, pauseMs }: Pick<PullWait, "at" | "pauseMs">, now: number): boolean =>
+  now >= at + pauseMs || now < at;
+
+/** Pulls the objects of one CRM that are due, and keeps how that went. @throws what is not the CRM's fault. */
 async function pullCrm(
   runtime: Runtime,
-  api: CrmApi,
+  api: RecordApi,
   crm: PulledCrm,
   signal: AbortSignal,
 ): Promise<void> {
@@ -110,16 +132,8 @@ async function pullCrm(
   const everyMs = pullEveryMs(config.PULL_EVERY);
   const before = await pulls.state(crm.name);
   const until = performance.now() + everyMs;
-  const { at, since = began } = before ?? {};
-  let state: PullState = {
-    objects: {},
-    nextAt: 0,
-    ...before,
-    // Noted by a clock that was ahead, it would stay due, also while the CRM asks for a pause.
-    ...(at !== undefined && { at: Math.min(at, began) }),
-    since: Math.min(since, began),
-    everyMs,
-  };
+  const since = Math.min(before?.since ?? began, began);
+  let state: PullState = { objects: {}, nextAt: 0, ...before, since, everyMs };
   const keep = async (next: Partial<PullState>) => {
     signal.throwIfAborted();
     state = { ...state, ...next };
@@ -127,43 +141,67 @@ async function pullCrm(
   };
   // For what was missed until `lost.at` there is a finding and a listing already, which may take many pulls.
   const told = Math.max(state.at ?? began, state.lost?.at ?? 0);
-  const isGap = began - told > GAP_MS;
-  const isAhead = Math.max(at ?? 0, since) > began + AHEAD_MS;
-  if (isGap || isAhead) await keep({ objects: {}, lost: { at: began, since: state.at ?? began } });
-  const ends: string[] = [];
-  let failed: PullFailed | undefined;
-  for (const object of objectsOf(mapping)) {
+  const lose = (at: number) => keep({ lost: { at, since: Math.min(state.at ?? began, began) } });
+  if (began - told > GAP_MS) {
+    state = { ...state, objects: {} };
+    await lose(began);
+  }
+  const objects = [...objectsOf(mapping)];
+  const isRound = isRoundDue(before, began);
+  const waits = new Map<string, PullWait>(
+    Object.entries(state.waits ?? {}).filter(([object]) => objects.includes(object)),
+  );
+  const ends: PullEnd[] = [];
+  let why: string | undefined;
+  for (const object of objects) {
+    const wait = waits.get(object);
+    if (wait === undefined ? !isRound : !isOver(wait, began)) continue;
+    const place = placeOf(state.objects[object]);
     const pull = await objectToPull(runtime, api, crm, object, { signal, until }, async (done) =>
       keep({ objects: { ...state.objects, [object]: done } }),
     );
     try {
       const end = await pullObject(pull, state.objects[object]);
+      waits.delete(object);
       ends.push(end);
       if (end !== "cursor_lost") continue;
       log.warn({ crm: crm.name }, "pull.cursor_lost");
-      await keep({ lost: { at: clock.now(), since: state.at ?? began } });
+      await lose(clock.now());
     } catch (error) {
       if (!(error instanceof PullFailed) || signal.aborted) throw error;
-      // What fails for one object need not fail for the next one, unless the CRM asks for a pause.
-      failed ??= error;
-      if (error.pauseMs > 0) break;
+      // What fails for one object need not fail for the next one.
+      why ??= error.message;
+      const hasMoved = placeOf(state.objects[object]) !== place;
+      const times = hasMoved ? 1 : (wait?.times ?? 0) + 1;
+      const ownMs = retryDelay(times, FIRST_PAUSE_MS, NOT_RANDOM, { longestMs: everyMs });
+      const pauseMs = Math.max(ownMs, error.pauseMs);
+      waits.set(object, { at: clock.now(), pauseMs, times });
     }
   }
-  if (failed === undefined && ends.every((end) => end === "unknown_object")) {
-    failed = new PullFailed(mapping.objects.join(", "), NO_OBJECT);
-  }
-  if (failed === undefined) {
-    const { failure: _, ...well } = state;
-    state = well;
-    const isAll = ends.every((end) => end !== "listing" && end !== "cursor_lost");
-    return keep(isAll ? { at: began, nextAt: began + everyMs } : { nextAt: 0 });
-  }
-  rarely.warn({ crm: crm.name, why: failed.message }, "pull.not_answered", crm.name);
+  const isNone = isRound && waits.size === 0 && ends.every((end) => end === "unknown_object");
+  if (isNone) why = `${objects.join(", ")}: ${NO_OBJECT}`;
+  if (why !== undefined) rarely.warn({ crm: crm.name, why }, "pull.not_answered", crm.name);
+  const { failure, ...rest } = state;
+  const isFailed = isNone || waits.size > 0;
+  const isListing = ends.some((end) => end === "listing" || end === "cursor_lost");
+  const round = isRound ? began : state.nextAt - everyMs;
+  state = rest;
   await keep({
-    failure: { since: state.failure?.since ?? began, why: failed.message },
-    nextAt: clock.now() + Math.max(everyMs, failed.pauseMs),
+    ...(isFailed && {
+      failure: { since: failure?.since ?? began, why: why ?? failure?.why ?? "" },
+    }),
+    ...(!isFailed && !isListing && { at: round }),
+    nextAt: isListing ? 0 : round + everyMs,
+    waits: Object.fromEntries(waits),
+    skewMs: api.skewMs(),
   });
 }
+
+/** One process pulls a CRM: its tries need not be spread. */
+const NOT_RANDOM = () => 1;
+
+const placeOf = (known: PulledObject | undefined): string =>
+  JSON.stringify(known?.listing ?? known?.cursor);
 
 /** Also the parts of others: their changes are changes of their owners. */
 const objectsOf = ({ objects, relations = [] }: Mapping): Iterable<string> => {
@@ -171,28 +209,26 @@ const objectsOf = ({ objects, relations = [] }: Mapping): Iterable<string> => {
   return new Set([...objects, ...parts]);
 };
 
-const NO_OBJECT = {
-  kind: "client_error",
-  reason:
-    "the CRM has none of the objects that the mapping names, or its credentials may not read them",
-} as const;
+const NO_OBJECT =
+  "the CRM has none of the objects that the mapping names, or its credentials may not read them";
 
 async function objectToPull(
   runtime: Runtime,
-  api: CrmApi,
-  { name: crm, open, pauseMs, reader }: PulledCrm,
+  api: RecordApi,
+  { name: crm, open, reader }: PulledCrm,
   object: string,
   { signal, until }: { readonly signal: AbortSignal; readonly until: number },
   keep: ObjectToPull["keep"],
 ): Promise<ObjectToPull> {
-  const { clock, config, inbox, keyring, mapping, pulls, redis, thinEvents } = runtime;
+  const { clock, inbox, keyring, mapping, metrics, pulls, rarely, recordName, redis } = runtime;
+  const { thinEvents } = runtime;
   const memory = new MemoryGate(redis);
   return {
     crm,
     object,
     open,
     reader,
-    api: politeApi(api, { pauseMs, setting: settingFor(config), signal }),
+    api,
     fields: mapping.reads,
     contentOf: await keyring.contentHash(),
     // What belongs to it is read with it.
@@ -200,6 +236,12 @@ async function objectToPull(
     relations: mapping.relations ?? [],
     notePart: (part, owner) =>
       void thinEvents.noteOwners({ crm, subject: part }, [owner]).catch(() => {}),
+    noteUndated(recordIds) {
+      if (recordIds.length === 0) return;
+      metrics.pulledChanges.inc({ crm, result: "undated" }, recordIds.length);
+      const record = recordName(`${object}/${recordIds[0]}`);
+      rarely.warn({ crm, record, records: recordIds.length }, "pull.undated", `${crm} ${object}`);
+    },
     ids: pulls.idsOf(crm, object),
     now: () => clock.now(),
     keep,

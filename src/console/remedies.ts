@@ -27,7 +27,8 @@ export const TAB_OF: Readonly<Record<string, Tab>> = Object.fromEntries(
     bulk: `crmsyncbulkpaused a-plan-was-interrupted crmsyncreconcilefailed crmsyncreconcileblocked
       crmsyncreconcileoverdue crmsyncdrift`,
     sources: `crmsyncsourcesilent crmsyncsendererrors crmsyncsourceclockahead crmsyncchangeslost
-      crmsyncpulloverdue webhooks-get-lost events-that-are-older-than-what-is-known`,
+      crmsyncpulloverdue webhooks-get-lost events-that-are-older-than-what-is-known
+      the-clock-of-a-crm-is-wrong records-come-without-a-time`,
     records: "crmsyncchangestuck",
     approvals: "an-act-waits-for-approval",
     audit: "crmsyncauditfailed",

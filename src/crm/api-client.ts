@@ -2,7 +2,7 @@
 import { isUtf8 } from "node:buffer";
 import { createAgent, type AgentOptions, type Dispatcher } from "../ops/undici.ts";
 import { isDeeperThan } from "../event/crm-event.ts";
-import { waitAskedMs } from "../quota/retry-after.ts";
+import { clockSkewMs, retryAfterMs, waitAskedMs } from "../quota/retry-after.ts";
 import { isObject, parseFromCrm } from "./json-value.ts";
 import { isRecordNotFound, type ApiResult, type NotRead, type RecordApi } from "./record-reader.ts";
 
@@ -20,6 +20,8 @@ export interface CrmApiOptions {
   /** Ends requests under way. */
   readonly signal?: AbortSignal;
   readonly proxy: AgentOptions["proxy"];
+  /** Our time, ms, with which the CRM's is compared. */
+  readonly now?: () => number;
   /** A body that is a list becomes `{ list }`, instead of a failure. */
   readonly wrapsLists?: true;
 }
@@ -83,6 +85,15 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
   const tokens = new Map<string, TokenAnswer>();
 
   const exchange = (url: string, request: ApiRequest) => send(agent, options, url, request);
+  const { now = Date.now } = options;
+  let skew: number | undefined;
+
+  async function ask(url: string, request: ApiRequest) {
+    const sentAt = now();
+    const response = await exchange(url, request);
+    if ("status" in response) skew = clockSkewMs(response.headers, sentAt, now()) ?? skew;
+    return response;
+  }
 
   const kept = new Map<string, { readonly result: ApiResult; readonly until: number }>();
 
@@ -94,7 +105,7 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
     const key = `${url} ${JSON.stringify(headers)}`;
     const known = kept.get(key);
     if (keepMs > 0 && known !== undefined && known.until > Date.now()) return known.result;
-    const response = await exchange(url, {
+    const response = await ask(url, {
       method: "GET",
       headers: { ...ACCEPTED, ...headers },
     });
@@ -112,7 +123,7 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
   ): Promise<ApiResult> {
     const body = JSON.stringify(content);
     const sent = { ...ACCEPTED, "content-type": "application/json", ...headers };
-    return classify(await exchange(url, { method: "POST", headers: sent, body }));
+    return classify(await ask(url, { method: "POST", headers: sent, body }));
   }
 
   /** The token may have been revoked: a new one is requested next time. */
@@ -143,7 +154,7 @@ export function createCrmApi(options: CrmApiOptions): CrmApi {
     return found.answer;
   }
 
-  return { get, post, token, close: () => agent.destroy() };
+  return { get, post, token, skewMs: () => skew, close: () => agent.destroy() };
 }
 
 /** What the token endpoint has answered, and until when it is not asked again, ms. */
@@ -221,6 +232,8 @@ function classify(response: ApiResponse | NoResponse): ApiResult {
       ? { kind: "found", body, headers }
       : { kind: "unavailable", reason: NO_OBJECT };
   }
+  if (status === 204 || status === 304)
+    return { kind: "found", body: {}, headers, isNothing: true };
   const code = codeOf(body);
   // Twenty: 404, and 400 of its older versions.
   if (status === 404 || status === 410 || (status === 400 && isRecordNotFound(body))) {
@@ -236,10 +249,12 @@ function classify(response: ApiResponse | NoResponse): ApiResult {
     return { kind: "throttled", retryAfterMs: waitAskedMs(headers, Date.now()) ?? THROTTLED_MS };
   }
   const reason = `HTTP ${status}${code === undefined ? "" : ` ${code}`}`;
+  const askedMs = retryAfterMs(headers, Date.now());
+  const pause = askedMs !== undefined && { retryAfterMs: askedMs };
   const isRefusal = status >= 400 && status < 500 && !PASSING.has(status);
-  if (!isRefusal) return { kind: "unavailable", reason };
+  if (!isRefusal) return { kind: "unavailable", reason, ...pause };
   const isDenied = status === 401 || status === 403;
-  return { kind: "client_error", reason, ...(isDenied && { isDenied }) };
+  return { kind: "client_error", reason, ...(isDenied && { isDenied }), ...pause };
 }
 
 /**

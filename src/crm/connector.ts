@@ -1,6 +1,7 @@
 /** A connector is all that crmsync knows of one CRM: its webhooks, and how its API is asked. */
 import type { Problem } from "../event/problem.ts";
 import type { ObjectChanges } from "./change-puller.ts";
+import type { Json } from "./json-value.ts";
 import type { ListedPage, NotListed } from "./record-lister.ts";
 import type { RecordApi, RecordReader } from "./record-reader.ts";
 
@@ -38,6 +39,8 @@ export interface CrmRecords {
   readonly needs: readonly string[];
   /** Time between two requests after the first ones, ms: less than what the CRM allows. */
   readonly pauseMs: number;
+  /** Time between two searches (POST), ms, where the CRM allows fewer of them. */
+  readonly searchPauseMs?: number;
   /**
    * Finds out what the pages of an object need; also when a listing is continued.
    * @param fields names that the mapping reads.
@@ -53,6 +56,8 @@ export interface ObjectRecords {
   readonly kind: "records";
   /** A page of all records. @param cursor `next` of the page before; undefined for the first page. */
   list(cursor: string | undefined): Promise<ListedPage | NotListed>;
+  /** When a listed record changed last, as `at` of a PulledChange; absent: its own time says nothing of webhook events. */
+  readonly timeOf?: (record: Json) => string | undefined;
   readonly changes: ObjectChanges;
 }
 

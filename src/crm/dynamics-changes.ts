@@ -12,7 +12,7 @@ import {
   withAnnotations,
   type Table,
 } from "./dynamics-api.ts";
-import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
+import { isObject, lastMomentOf, textOf, type Json } from "./json-value.ts";
 import { NO_LIST, type ListedRecord, type NotListed } from "./record-lister.ts";
 import { isReadable, type RecordApi } from "./record-reader.ts";
 
@@ -26,7 +26,7 @@ export function dynamicsChanges(
   const toRow = (row: unknown) => withKey(row, key);
   return {
     /** Only the last page of the whole table has the link, and the link asks for the columns of these pages. */
-    async begin() {
+    async begin(now) {
       const untracked = await whyUntracked(api, object);
       if (untracked !== undefined) return untracked;
       const prefer = `${PAGED},odata.track-changes`;
@@ -35,25 +35,27 @@ export function dynamicsChanges(
         if (page.kind !== "page") return page;
         const link = page.next ?? page.delta;
         if (link === undefined || link === url) return NO_LIST;
-        if (page.next === undefined) return JSON.stringify({ select, link } satisfies Place);
+        if (page.next === undefined) {
+          const cursor = JSON.stringify({ select, link } satisfies Place);
+          return { kind: "begun", cursor, since: now + Math.min(0, api.skewMs() ?? 0) };
+        }
         url = link;
       }
+    },
+    restart(cursor) {
+      const { from, select: columns } = JSON.parse(cursor) as Place;
+      if (from === undefined) return undefined;
+      return JSON.stringify({ select: columns, link: from } satisfies Place);
     },
     async page(cursor) {
       const place = JSON.parse(cursor) as Place;
       // A link does not tell of columns that it does not ask for, nor of another environment.
       const isOurs = place.select === select && typeof ownLink(api, place.link) === "string";
       if (!isOurs) return { kind: "cursor_lost" };
-      let url = place.link;
-      let page = await pageOf(api, url, key, { toRow });
-      const isDenied = page.kind === "client_error" && page.isDenied === true;
-      const isRefused = page.kind === "not_found" || page.kind === "client_error";
+      const url = place.link;
+      const page = await pageOf(api, url, key, { toRow });
       // The place of a page is not known any more: the link with which the pull began may be.
-      if (place.from !== undefined && isRefused && !isDenied) {
-        url = place.from;
-        page = await pageOf(api, url, key, { toRow });
-      }
-      if (isExpired(page)) return { kind: "cursor_lost" };
+      if (place.from === undefined && isExpired(page)) return { kind: "cursor_lost" };
       if (page.kind !== "page") return page;
       const { delta, next, records } = page;
       const hasMore = next !== undefined;
@@ -107,8 +109,7 @@ function changeOf(
   const id = given.toLowerCase();
   const removal = removalIn(record);
   if (removal !== undefined) return removal === "deleted" ? [{ id, at: undefined }] : [];
-  // Dataverse cuts the time to seconds: of two changes within one, an event may have told the first.
-  const at = timeOf(record["modifiedon"])?.replace(/\.000Z$/, ".999Z");
+  const at = lastMomentOf(record["modifiedon"]);
   if (record["merged"] === true) return [{ id, at }];
   return [{ id, at, record: withAnnotations(record, fields) }];
 }

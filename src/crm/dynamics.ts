@@ -4,7 +4,7 @@
  */
 import { isOneOf } from "../ops/secrets.ts";
 import type { CrmConnector, Translated, WebhookEvent } from "./connector.ts";
-import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
+import { isObject, lastMomentOf, textOf, timeOf, type Json } from "./json-value.ts";
 import { FORMATTED, get, pageOf, setAddress, tableOf, withAnnotations } from "./dynamics-api.ts";
 import { dynamicsChanges } from "./dynamics-changes.ts";
 import { withRecords } from "./record-lister.ts";
@@ -99,7 +99,7 @@ export const dynamics: CrmConnector = {
         // The key of activities, such as e-mails, does not have the name of their table.
         id: result.kind === "found" && "activityid" in result.body ? "activityid" : `${object}id`,
         isSame: (answered) => answered.toLowerCase() === recordId,
-        modifiedAt: "modifiedon",
+        modifiedAt: changedAt,
         // A table name that Dataverse does not know is a 404 too; it does not mean "deleted".
         isAboutRecord: ({ code = "" }) => NO_RECORD.has(code),
       });
@@ -113,17 +113,20 @@ export const dynamics: CrmConnector = {
     if (table.kind !== "table") return table;
     const { address, key } = table;
     // The count ends at 5000, so it is the least number of records.
-    const query = `$select=${table.select(fields)}&$orderby=${key}&$count=true`;
+    const query = `$select=${table.select([...fields, "modifiedon"])}&$orderby=${key}&$count=true`;
     return {
       kind: "records",
       async list(cursor) {
         const page = await pageOf(api, cursor ?? `${address}?${query}`, key);
         return withRecords(page, (record) => withAnnotations(record, fields));
       },
+      timeOf: changedAt,
       changes: dynamicsChanges(api, object, table, fields),
     };
   },
 };
+
+const changedAt = (record: Json): string | undefined => lastMomentOf(record["modifiedon"]);
 
 function envelopeOf(context: Json, what: string) {
   const time = dateOf(context["OperationCreatedOn"]);

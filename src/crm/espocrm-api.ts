@@ -33,7 +33,7 @@ export const espocrmRecords: Omit<CrmSource, "name"> = {
       kind: "records",
       list: (after) => list({ where: idsAfter(after), isCounted: after === undefined }),
       changes: {
-        ...changesByTime((since, next) => changedSince(list, toSeconds(since), next)),
+        ...changesByTime(api, (since, next) => changedSince(list, toSeconds(since), next)),
         ids: (after) => listPage(api, object, { where: idsAfter(after), select: "id" }),
       },
     };

@@ -12,12 +12,12 @@ import {
   withEmpty,
   type Asked,
 } from "./hubspot-api.ts";
-import { isObject, textOf, timeOf } from "./json-value.ts";
+import { isObject, lastMomentOf, textOf, timeOf } from "./json-value.ts";
 import { NO_LIST, type ListedRecord, type NotListed } from "./record-lister.ts";
 import { isReadable } from "./record-reader.ts";
 
 export const hubspotChanges = (asked: Asked): ObjectChanges =>
-  changesByTime((since, next) => {
+  changesByTime(asked.api, (since, next) => {
     const place: Place =
       next === undefined ? { from: Date.parse(since) } : (JSON.parse(next) as Place);
     return "from" in place ? search(asked, place) : archived(asked, place, since);
@@ -62,7 +62,7 @@ async function search(
     const properties = isObject(record["properties"]) ? record["properties"] : {};
     const askedBy = timeOf(properties[modified]);
     if (askedBy === undefined || Date.parse(askedBy) < from) return undefined;
-    const at = timeOf(record["updatedAt"]) ?? askedBy;
+    const at = lastMomentOf(record["updatedAt"]) ?? askedBy;
     const merged = textOf(properties[MERGED]).split(/[;,\s]+/);
     const gone = merged.filter((other) => isReadable(other) && other !== id);
     const change = { id, at, askedBy, record: withEmpty(record, names, known) };

@@ -15,7 +15,7 @@ import {
   withEmpty,
 } from "./hubspot-api.ts";
 import { hubspotChanges } from "./hubspot-changes.ts";
-import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
+import { isObject, lastMomentOf, textOf, timeOf, type Json } from "./json-value.ts";
 import { withRecords } from "./record-lister.ts";
 import { toFetchedRecord, type NotFound } from "./record-reader.ts";
 import { eventsOfEach, jsonOf, listOf, required, WebhookBodyError } from "./webhook-body.ts";
@@ -70,6 +70,8 @@ export const hubspot: CrmConnector = {
 
   needs: ["HUBSPOT_API_URL", "HUBSPOT_TOKEN"],
   pauseMs: 150,
+  // HubSpot allows five searches a second.
+  searchPauseMs: 250,
 
   reader: {
     hasOneClock: true,
@@ -84,7 +86,7 @@ export const hubspot: CrmConnector = {
         id: "id",
         // HubSpot answers with the survivor for the id of a record that was merged into it.
         otherId: "missing",
-        modifiedAt: "updatedAt",
+        modifiedAt: changedAt,
         isAboutRecord,
       });
       if (fetched.kind !== "found" || lacking(fetched.record, names).length === 0) return fetched;
@@ -106,10 +108,13 @@ export const hubspot: CrmConnector = {
         const page = await listPage(api, object, query, after);
         return withRecords(page, (record) => withEmpty(record, names, known));
       },
+      timeOf: changedAt,
       changes: hubspotChanges({ api, object, names, known }),
     };
   },
 };
+
+const changedAt = ({ updatedAt }: Json): string | undefined => lastMomentOf(updatedAt);
 
 /** HubSpot's 404 about a record that it does not have has no category, unless the id is not a number. */
 function isAboutRecord({ code, body }: NotFound): boolean {

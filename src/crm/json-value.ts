@@ -46,7 +46,7 @@ const MS_FROM = 1e11;
 const ISO = /^\d{4}-\d{2}-\d{2}/;
 
 /** An ISO text that does not say of which zone it is. */
-const WITHOUT_ZONE = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2}(?:\.\d+)?)$/;
+const WITHOUT_ZONE = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)$/;
 
 /**
  * Seconds or milliseconds since 1970, or an ISO text, as RFC 3339; undefined when it is no time, or a
@@ -59,4 +59,21 @@ export function timeOf(value: unknown): string | undefined {
   const number = Math.abs(Number(text)) < MS_FROM ? Number(text) * 1000 : Number(text);
   const instant = new Date(isNumber ? number : text.replace(WITHOUT_ZONE, "$1T$2Z"));
   return instant.getTime() >= 0 ? instant.toISOString() : undefined;
+}
+
+/** What a written time leaves open, ms: the fraction of a second, the seconds, the time of the day. */
+const OPEN: readonly (readonly [form: RegExp, ms: number])[] = [
+  [/^\d{4}-\d{2}-\d{2}$/, 86_399_999],
+  [/^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?!:)/, 59_999],
+  [/^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?![.,])|^\d{9,10}$/, 999],
+];
+
+/**
+ * The last moment that a written time may mean, ISO 8601: of several changes within it, what is read is the last one, and
+ * an event may have told an earlier one more exactly. @param read gives its first moment
+ */
+export function lastMomentOf(value: unknown, read = timeOf): string | undefined {
+  const first = read(value);
+  const open = OPEN.find(([form]) => form.test(textOf(value)))?.[1] ?? 0;
+  return first === undefined ? undefined : new Date(Date.parse(first) + open).toISOString();
 }

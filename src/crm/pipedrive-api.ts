@@ -4,7 +4,7 @@
  */
 import { changesByTime, toTimedPage, type TimedPage } from "./change-puller.ts";
 import type { CrmSource } from "./connector.ts";
-import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
+import { isObject, lastMomentOf, textOf, timeOf, type Json } from "./json-value.ts";
 import {
   pluralOf,
   toPage,
@@ -36,7 +36,7 @@ export const pipedriveRecords: Omit<CrmSource, "name"> = {
         recordId,
         at: ["data"],
         id: "id",
-        modifiedAt: "update_time",
+        modifiedAt: changedAt,
         isDeleted: (record) => record["is_deleted"] === true,
         isAboutRecord: ({ body }) =>
           isObject(body) &&
@@ -58,7 +58,8 @@ export const pipedriveRecords: Omit<CrmSource, "name"> = {
         const page = await list(api, pluralOf(object), "id", cursor, { sort_by: "id" });
         return withRecords(page, (record) => asSent(record, types));
       },
-      changes: changesByTime((since, next) =>
+      timeOf: changedAt,
+      changes: changesByTime(api, (since, next) =>
         next?.startsWith(DELETED) === true
           ? deletedSince(api, object, next.slice(DELETED.length))
           : changedSince(api, object, types, toSeconds(since), next),
@@ -66,6 +67,8 @@ export const pipedriveRecords: Omit<CrmSource, "name"> = {
     };
   },
 };
+
+const changedAt = (record: Json): string | undefined => lastMomentOf(record["update_time"]);
 
 /** Most pages of field descriptions, 500 each. */
 const MOST_FIELD_PAGES = 20;
@@ -163,7 +166,7 @@ async function changedSince(
     if (askedBy === undefined) return undefined;
     // When it was deleted is not in the record.
     if (record["is_deleted"] === true) return { id, at: undefined, askedBy };
-    return { id, at: askedBy, askedBy, record: asSent(record, types) };
+    return { id, at: changedAt(record), askedBy, record: asSent(record, types) };
   };
   return toTimedPage(page, changeOf, (after = `${DELETED}${since}|0`) => after);
 }

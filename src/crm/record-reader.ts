@@ -1,5 +1,5 @@
 /** Reads one record from a CRM's API, for events that come without their record. */
-import { isObject, textOf, timeOf, valueAt, type Json } from "./json-value.ts";
+import { isObject, textOf, valueAt, type Json } from "./json-value.ts";
 
 export interface RecordReader {
   /** The times of this CRM's own events and of its records are of one clock, and finer than a second. */
@@ -27,6 +27,8 @@ export interface RecordApi {
     headers: Readonly<Record<string, string>>,
     content: unknown,
   ): Promise<ApiResult>;
+  /** By how much the CRM's clock is ahead of ours, ms, as its last answer has told; negative: behind; undefined: not known. */
+  skewMs(): number | undefined;
   /** A bearer token by OAuth 2 client credentials; reused until shortly before it expires. */
   token(url: string, form: Readonly<Record<string, string>>): Promise<string | NotRead>;
 }
@@ -37,6 +39,8 @@ export type ApiResult =
       readonly body: Readonly<Record<string, unknown>>;
       /** Names in lower case. */
       readonly headers?: Readonly<Record<string, string | string[] | undefined>>;
+      /** HTTP 204 or 304: there is nothing new. */
+      readonly isNothing?: true;
     }
   | NotFound
   | NotRead;
@@ -72,6 +76,8 @@ export type NotRead =
       readonly reason: string;
       /** The credentials are refused, or lack a right: nothing is wrong with the request itself. */
       readonly isDenied?: true;
+      /** It asks for a pause (Retry-After). */
+      readonly retryAfterMs?: number;
     };
 
 export interface AnswerRules {
@@ -85,8 +91,8 @@ export interface AnswerRules {
   readonly isSame?: (answered: string, asked: string) => boolean;
   /** What an answer with another id means: the CRM has merged the record, or it comes from elsewhere. */
   readonly otherId?: "missing";
-  /** Name of the field that holds the time of the record's last change. */
-  readonly modifiedAt?: string;
+  /** When the record says that it changed last. */
+  readonly modifiedAt?: (record: Json) => string | undefined;
   /** Whether the record says of itself that it is deleted. */
   readonly isDeleted?: (record: Json) => boolean;
   /** Whether a 404 is the CRM's own answer about a record that it does not have. */
@@ -111,8 +117,7 @@ export function toFetchedRecord(
     return { kind: "unavailable", reason: "an answer about another record" };
   }
   if (isDeleted?.(record) === true) return { kind: "missing" };
-  const time = modifiedAt === undefined ? undefined : timeOf(record[modifiedAt]);
-  return { kind: "found", record, modifiedAt: time };
+  return { kind: "found", record, modifiedAt: modifiedAt?.(record) };
 }
 
 export const notAboutRecord = ({ status, code }: NotFound): NotRead => ({

@@ -1,7 +1,7 @@
 /** Redtail: contacts, which are individuals, businesses, trusts, associations and unions. Its webhooks are not documented. */
 import { changesByTime, toTimedPage, type PulledChange } from "./change-puller.ts";
 import type { CrmSource } from "./connector.ts";
-import { isObject, textOf, timeOf } from "./json-value.ts";
+import { isObject, lastMomentOf, textOf, timeOf, type Json } from "./json-value.ts";
 import { pageNumberOf, toNumberedPage } from "./numbered-pages.ts";
 import type { ListedPage, ListedRecord, NotListed } from "./record-lister.ts";
 import { addressOf, toFetchedRecord, UNKNOWN_OBJECT, type RecordApi } from "./record-reader.ts";
@@ -22,7 +22,7 @@ export const redtail: CrmSource = {
         recordId,
         at: ["contact"],
         id: "id",
-        modifiedAt: "updated_at",
+        modifiedAt: changedAt,
         isDeleted: (contact) => contact["deleted"] === true,
         isAboutRecord: ({ body }) =>
           isObject(body) && /\bnot found\b/i.test(textOf(body["message"])),
@@ -33,15 +33,17 @@ export const redtail: CrmSource = {
   async open(api, object) {
     if (object !== CONTACT) return UNKNOWN_OBJECT;
     const list = (place: string | undefined) => livingPage(api, place);
-    const changes = changesByTime(async (since, place) =>
+    const changes = changesByTime(api, async (since, place) =>
       toTimedPage(
         await listPage(api, "contacts/search", { updated_since: since }, place),
         changeOf,
       ),
     );
-    return { kind: "records", list, changes: { ...changes, ids: list } };
+    return { kind: "records", list, timeOf: changedAt, changes: { ...changes, ids: list } };
   },
 };
+
+const changedAt = (record: Json): string | undefined => lastMomentOf(record["updated_at"]);
 
 const addressFor = (api: RecordApi, ...path: readonly string[]): string =>
   addressOf(api.setting("REDTAIL_API_URL"), "/api/public/v1", ...path);
@@ -75,7 +77,7 @@ async function livingPage(
 }
 
 function changeOf({ id, record }: ListedRecord): PulledChange | undefined {
-  const at = timeOf(record["updated_at"]);
-  if (at === undefined) return undefined;
-  return record["deleted"] === true ? { id, at } : { id, at, record };
+  const askedBy = timeOf(record["updated_at"]);
+  if (askedBy === undefined) return undefined;
+  return { id, at: changedAt(record), askedBy, ...(record["deleted"] !== true && { record }) };
 }

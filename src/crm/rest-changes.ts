@@ -4,7 +4,8 @@ import { cut } from "../service-spec/characters.ts";
 import { changesByTime, type PulledChange, type TimedPage } from "./change-puller.ts";
 import type { CrmRecords } from "./connector.ts";
 import type { PullSource } from "../mapping/pull/rule.ts";
-import { isObject, textOf, timeOf, valueAt, type Json } from "./json-value.ts";
+import { eventTime } from "../mapping/webhooks/event-time.ts";
+import { isObject, lastMomentOf, textOf, timeOf, valueAt, type Json } from "./json-value.ts";
 import { NO_LIST, sameOrigin, type NotListed } from "./record-lister.ts";
 import { UNKNOWN_OBJECT, type ApiResult, type RecordApi } from "./record-reader.ts";
 
@@ -35,7 +36,9 @@ export function restRecords(source: PullSource): CrmRecords {
           );
           return { kind: "page", records, next: page.next, total: undefined };
         },
-        changes: changesByTime((since, next) => ask(api, source, { word, since, next })),
+        timeOf: (record) =>
+          lastMomentOf(named(record, source.time), (value) => timeIn(source, value)),
+        changes: changesByTime(api, (since, next) => ask(api, source, { word, since, next })),
       };
     },
   };
@@ -70,7 +73,12 @@ async function ask(
   const first = fill(source.url, places, encodeURIComponent);
   const url = addressOf(source.paging, first, question.next);
   const result = await api.get(url, Object.fromEntries(headers));
+  const none: TimedPage = { kind: "page", changes: [], next: undefined };
+  if (result.kind === "not_found" && isNumbered(source.paging) && question.next !== undefined) {
+    return none;
+  }
   if (result.kind !== "found") return result;
+  if (result.isNothing === true) return none;
   // A list that is a whole answer comes as { list }.
   const list = named(result.body, source.records ?? "list");
   if (!Array.isArray(list)) return NO_LIST;
@@ -85,12 +93,15 @@ async function ask(
   return typeof next === "object" ? next : { kind: "page", changes, next };
 }
 
+const DAY_MS = 86_400_000;
+
 /** @param since ISO 8601 in UTC with milliseconds. */
 const sinceOf = ({ since: form = "iso" }: PullSource, since: string): string =>
   ({
     iso: since,
     "iso-seconds": `${since.slice(0, 19)}Z`,
-    date: since.slice(0, 10),
+    // In a zone west of UTC it may still be the day before.
+    date: new Date(Math.max(0, Date.parse(since) - DAY_MS)).toISOString().slice(0, 10),
     seconds: String(Math.floor(Date.parse(since) / 1000)),
     milliseconds: String(Date.parse(since)),
   })[form];
@@ -109,15 +120,30 @@ function addressOf(paging: Paging, first: string, next: string | undefined): str
 
 const named = (value: unknown, path: string): unknown => valueAt(value, path.split("."));
 
-/** Undefined: it has no usable id, or no time. */
+/** Earlier times are placeholders, ms. */
+const FIRST_TIME = Date.parse("2000-01-01");
+
+/** Undefined: it is no time. */
+function timeIn({ zone }: PullSource, value: unknown): string | undefined {
+  const text = textOf(value);
+  const time =
+    zone === undefined
+      ? timeOf(value)
+      : eventTime(/^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T00:00` : value, zone);
+  const at = Date.parse(time ?? "");
+  return at >= FIRST_TIME ? new Date(at).toISOString() : undefined;
+}
+
+/** Undefined: it has no usable id. A record without a usable time counts as of the request. */
 function changeOf(source: PullSource, item: Json): PulledChange | NotListed | undefined {
   const id = textOf(named(item, source.id ?? "id"));
-  const at = timeOf(named(item, source.time));
   if (!/^\P{Cc}{1,255}$/u.test(id)) return undefined;
   const isGone = isDeleted(source, item);
   if (isGone === undefined) return unclear(source, id, item);
-  if (isGone) return { id, at };
-  return at === undefined ? undefined : { id, record: item, at };
+  const time = named(item, source.time);
+  const read = (value: unknown) => timeIn(source, value);
+  const dated = { id, at: lastMomentOf(time, read), askedBy: read(time) ?? "" };
+  return isGone ? dated : { ...dated, record: item };
 }
 
 function unclear({ deleted, name }: PullSource, id: string, item: Json): NotListed {
@@ -129,9 +155,9 @@ function unclear({ deleted, name }: PullSource, id: string, item: Json): NotList
   };
 }
 
-const notUsable = ({ id = "id", time }: PullSource): NotListed => ({
+const notUsable = ({ id = "id" }: PullSource): NotListed => ({
   kind: "not_a_list",
-  reason: `a listed record has no usable ${id} or ${time}, where the mapping says that its id and time are`,
+  reason: `a listed record has no usable ${id}, where the mapping says that its id is`,
 });
 
 /** @returns undefined for a value that is neither a yes nor a no. */
@@ -150,7 +176,7 @@ function nextOf(
   [first]: readonly PulledChange[],
 ): string | undefined | NotListed {
   if (paging === undefined) return undefined;
-  if (paging !== "link" && paging.page !== undefined) return numberOf(paging.page, asked, first);
+  if (isNumbered(paging)) return numberOf(asked, first);
   const token = paging === "link" ? undefined : paging.token;
   const found =
     paging === "link"
@@ -163,15 +189,14 @@ function nextOf(
   return next === asked ? sameAgain("where the next page is") : next;
 }
 
-/** `2:<id of the first record of the page before>`: an API that does not know the parameter answers the same again. */
-function numberOf(
-  parameter: string,
-  asked: string | undefined,
-  begin: PulledChange | undefined,
-): string | undefined | NotListed {
+const isNumbered = (paging: Paging): boolean =>
+  paging !== undefined && paging !== "link" && paging.page !== undefined;
+
+/** `2:<id of the first record of the page before>`: after the last page, some APIs answer it again. */
+function numberOf(asked: string | undefined, begin: PulledChange | undefined): string | undefined {
   if (begin === undefined) return undefined;
   const [number = 1, ...before] = asked?.split(":") ?? [];
-  if (asked !== undefined && before.join(":") === begin.id) return sameAgain(parameter);
+  if (asked !== undefined && before.join(":") === begin.id) return undefined;
   return `${Number(number) + 1}:${begin.id}`;
 }
 

@@ -8,7 +8,7 @@ import { isRecordId, wholeId } from "../event/crm-event.ts";
 import { ACKNOWLEDGEMENT, isSoap, messageOf, notificationOf } from "./salesforce-soap.ts";
 import { changesByTime, toTimedPage, type PulledChange } from "./change-puller.ts";
 import type { CrmConnector, Translated, WebhookEvent, WebhookRequest } from "./connector.ts";
-import { isObject, textOf, timeOf, type Json } from "./json-value.ts";
+import { isObject, lastMomentOf, textOf, timeOf, type Json } from "./json-value.ts";
 import {
   NO_LIST,
   objectsIn,
@@ -109,7 +109,7 @@ export const salesforce: CrmConnector = {
         recordId,
         id: "Id",
         isSame: (answered, asked) => wholeId(answered) === wholeId(asked),
-        modifiedAt: "SystemModstamp",
+        modifiedAt: changedAt,
         isAboutRecord: ({ code }) => code === DELETED,
       });
     },
@@ -125,22 +125,34 @@ export const salesforce: CrmConnector = {
     return {
       kind: "records",
       /** A query keeps its place for two days; deleted records are not in it. */
-      list: (cursor) => pageOf(api, cursor ?? queryAddress(api, "query", select())),
+      list: (cursor) => pageOf(api, cursor ?? queryAddress(api, "query", select(MODIFIED))),
+      timeOf: changedAt,
       /** Deleted records are asked for, too, for as long as the recycle bin has them. */
-      changes: changesByTime(async (since, next) => {
-        if (!names.includes(MODIFIED)) {
-          return { kind: "client_error", reason: `${object} has no ${MODIFIED} to ask by` };
-        }
-        const own = select("IsDeleted", MODIFIED);
-        const query = `${own} WHERE ${MODIFIED} >= ${since} ORDER BY ${MODIFIED}`;
-        const page = await pageOf(api, next ?? queryAddress(api, "queryAll", query));
-        return toTimedPage(page, (one) => changeOf(one, names));
-      }),
+      changes: changesByTime(
+        api,
+        async (since, next) => {
+          if (!names.includes(MODIFIED)) {
+            return { kind: "client_error", reason: `${object} has no ${MODIFIED} to ask by` };
+          }
+          const own = select("IsDeleted", MODIFIED);
+          const query = `${own} WHERE ${MODIFIED} >= ${since} ORDER BY ${MODIFIED}`;
+          const page = await pageOf(api, next ?? queryAddress(api, "queryAll", query));
+          return toTimedPage(page, (one) => changeOf(one, names));
+        },
+        LONGEST_TRANSACTION_MS,
+      ),
     };
   },
 };
 
 const MODIFIED = "SystemModstamp";
+
+/** A transaction dates its changes when it makes them, and commits up to ten minutes later, ms. */
+const LONGEST_TRANSACTION_MS = 15 * 60_000;
+
+/** Salesforce cuts the time to seconds, and writes zeros after them. */
+const changedAt = (record: Json): string | undefined =>
+  lastMomentOf(textOf(record[MODIFIED]).replace(/\.000(?=[+Z])/, ""));
 
 /** Undefined: the record does not say when it changed, or whether it is deleted. */
 function changeOf(
@@ -150,8 +162,7 @@ function changeOf(
   const askedBy = timeOf(record[MODIFIED]);
   const isDeleted = asked.includes("IsDeleted") ? record["IsDeleted"] : false;
   if (askedBy === undefined || typeof isDeleted !== "boolean") return undefined;
-  // Salesforce cuts the time to seconds: of two changes within one, an event may have told the first.
-  const change = { id: wholeId(id), at: askedBy.replace(/\.000Z$/, ".999Z"), askedBy };
+  const change = { id: wholeId(id), at: changedAt(record), askedBy };
   return isDeleted ? change : { ...change, record };
 }
 

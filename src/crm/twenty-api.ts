@@ -26,7 +26,7 @@ export const twentyRecords: Omit<CrmSource, "name"> = {
         recordId,
         at: ["data", object],
         id: "id",
-        modifiedAt: "updatedAt",
+        modifiedAt: changedAt,
         isDeleted: ({ deletedAt }) => timeOf(deletedAt) !== undefined,
         isAboutRecord: ({ body }) => isRecordNotFound(body),
       });
@@ -39,7 +39,8 @@ export const twentyRecords: Omit<CrmSource, "name"> = {
     return {
       kind: "records",
       list: (cursor) => listPage(api, object, query, cursor),
-      changes: changesByTime(async (since, next) => {
+      timeOf: changedAt,
+      changes: changesByTime(api, async (since, next) => {
         const asked = {
           ...query,
           // A filter on deletedAt is what makes Twenty list what is in the bin.

@@ -31,7 +31,7 @@ export const wealthbox: CrmSource = {
     return {
       kind: "records",
       list: (place) => listPage(api, {}, place),
-      changes: changesByTime((since, next) =>
+      changes: changesByTime(api, (since, next) =>
         next?.startsWith(DELETED) === true
           ? deletedSince(api, since, next.slice(DELETED.length) || undefined)
           : changedSince(api, since, next),

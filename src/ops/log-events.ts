@@ -81,6 +81,8 @@ export const LOG_EVENTS = {
     "A CRM was asked for its changes and did not answer as it should; it is asked again.",
   "pull.cursor_lost":
     "A CRM has lost the place of the last pull: all its records are listed in the lane bulk.",
+  "pull.undated":
+    "Records came without a usable time of their last change: they count as of the moment when they were read.",
   "pull.failed": "A pull of a CRM ended with an error that is not the CRM's; it is tried again.",
   "crm.not_checked":
     "Whether the CRMs are as the mapping needs them could not be checked; that is tried again.",

@@ -1,5 +1,5 @@
 /** Pulls one object of a CRM: what has changed since its cursor, and all of it where the cursor is not known. */
-import type { CursorLost, ObjectChanges } from "../crm/change-puller.ts";
+import type { CursorLost, ObjectChanges, PulledChange } from "../crm/change-puller.ts";
 import type { ListedRecord, NotListed } from "../crm/record-lister.ts";
 import type { NotFound, RecordApi, RecordReader } from "../crm/record-reader.ts";
 import { withRelated } from "../crm/related.ts";
@@ -8,9 +8,6 @@ import type { ContentHash } from "../event/event-order.ts";
 import type { PulledIds, PulledObject } from "../state/pulls.ts";
 import type { Relation } from "../sync/mapped.ts";
 import { eventOfChange, eventOfListed, type PulledEvent } from "./pulled-events.ts";
-
-/** A CRM dates a change before it can be listed, and its clock may be behind ours, ms. */
-const MARGIN_MS = 30_000;
 
 /** Records that are missing in the list and asked for in one pull; the others are at the next ones. */
 const MOST_GONE = 500;
@@ -29,8 +26,10 @@ export interface ObjectToPull {
   readonly relations: readonly Relation[];
   /** Notes to which record another one belongs, as subjects. */
   notePart(part: string, owner: string): void;
+  /** Is told which records came without the time of their last change, although this CRM's have one. */
+  noteUndated(recordIds: readonly string[]): void;
   readonly ids: PulledIds;
-  /** The present time, ms, by the clock of Redis. */
+  /** Our present time, ms: that of Redis. */
   now(): number;
   /** Resolves once the events are durable. */
   push(events: readonly PulledEvent[]): Promise<void>;
@@ -49,7 +48,7 @@ export class PullFailed extends Error {
   readonly pauseMs: number;
   constructor(object: string, answer: NotListed) {
     super(`${object}: ${whyOf(answer)}`);
-    this.pauseMs = answer.kind === "throttled" ? answer.retryAfterMs : 0;
+    this.pauseMs = ("retryAfterMs" in answer && answer.retryAfterMs) || 0;
   }
 }
 
@@ -78,11 +77,14 @@ export async function pullObject(
 
 /** From now on; what was before is listed. */
 async function begin(pull: ObjectToPull, changes: ObjectChanges): Promise<PulledObject> {
-  const now = pull.now();
-  const cursor = await changes.begin(now);
-  if (typeof cursor !== "string") throw new PullFailed(pull.object, cursor);
-  return { cursor, listing: { asOf: now - MARGIN_MS, records: 0 } };
+  const begun = await changes.begin(pull.now());
+  if (begun.kind !== "begun") throw new PullFailed(pull.object, begun);
+  return { cursor: begun.cursor, listing: { since: begun.since, records: 0 } };
 }
+
+/** The CRM does not know the place of a page any more, for instance after a while: it is asked for the first one once more. */
+const isRefused = (answer: NotListed | CursorLost | { readonly kind: "page" }): boolean =>
+  answer.kind === "not_found" || (answer.kind === "client_error" && answer.isDenied !== true);
 
 async function pullChanges(
   pull: ObjectToPull,
@@ -90,12 +92,23 @@ async function pullChanges(
   from: PulledObject,
 ): Promise<{ readonly kind: "pulled"; readonly progress: PulledObject } | CursorLost | NotFound> {
   let progress = from;
-  for (;;) {
+  for (let restarts = 0; ;) {
     const askedAt = pull.now();
     const page = await changes.page(progress.cursor, askedAt);
+    const first = isRefused(page) ? changes.restart(progress.cursor) : undefined;
+    if (first !== undefined) {
+      progress = { ...progress, cursor: first };
+      await pull.keep(progress);
+      restarts += 1;
+      if (restarts === 1) continue;
+    }
+    if (first !== undefined && page.kind === "not_found") throw new PullFailed(pull.object, page);
     if (page.kind === "cursor_lost" || page.kind === "not_found") return page;
     if (page.kind !== "page") throw new PullFailed(pull.object, page);
     if (page.hasMore && page.cursor === progress.cursor) throw new PullFailed(pull.object, ENDLESS);
+    const isUndated = ({ askedBy, at, record }: PulledChange) =>
+      record !== undefined && at === undefined && askedBy === "";
+    pull.noteUndated(page.changes.filter(isUndated).map(({ id }) => id));
     await pull.push(page.changes.map((change) => eventOfChange(change, askedAt, pull)));
     progress = { ...progress, cursor: page.cursor };
     await pull.keep(progress);
@@ -132,25 +145,35 @@ async function list(pull: ObjectToPull, all: ObjectRecords, from: PulledObject):
   const { object } = pull;
   let { listing, ...progress } = from;
   if (listing === undefined) return "done";
-  while (await pull.mayList()) {
+  const { since } = listing;
+  // With those that belong to it, a record may be newer than its own time says.
+  const timeOf = pull.isThin ? undefined : all.timeOf;
+  for (let restarts = 0; await pull.mayList();) {
+    const askedAt = pull.now();
     const page = await all.list(listing.cursor);
     if (page.kind !== "page") {
-      // The CRM may not know the place any more: the next pull lists from the beginning.
-      if (page.kind === "client_error" && listing.cursor !== undefined) {
-        const { cursor: _, ...again } = listing;
-        await pull.keep({ ...progress, listing: { ...again, records: 0 } });
+      if (isRefused(page) && listing.cursor !== undefined) {
+        listing = { since, records: 0 };
+        await pull.keep({ ...progress, listing });
+        restarts += 1;
+        if (restarts === 1) continue;
       }
       throw new PullFailed(object, page);
     }
-    const { asOf }: { asOf: number } = listing;
     const records = await whole(pull, page.records);
-    await pull.push(records.map((record) => eventOfListed(record, asOf, pull)));
+    const times = new Map(records.map(({ id, record }) => [id, timeOf?.(record)]));
+    const undated = records.filter(({ id }) => times.get(id) === undefined);
+    if (timeOf !== undefined) pull.noteUndated(undated.map(({ id }) => id));
+    const from = new Date(since).toISOString();
+    const eventOf = (one: ListedRecord) =>
+      eventOfListed(one, times.get(one.id) ?? from, askedAt, pull);
+    await pull.push(records.map(eventOf));
     if (page.next === undefined) {
       await pull.keep(progress);
       return "done";
     }
     if (page.next === listing.cursor) throw new PullFailed(object, ENDLESS);
-    listing = { asOf, cursor: page.next, records: listing.records + page.records.length };
+    listing = { since, cursor: page.next, records: listing.records + page.records.length };
     await pull.keep({ ...progress, listing });
   }
   return "listing";

@@ -2,6 +2,7 @@
 import type { PulledChange } from "../crm/change-puller.ts";
 import type { WebhookEvent } from "../crm/connector.ts";
 import type { Json } from "../crm/json-value.ts";
+import type { ListedRecord } from "../crm/record-lister.ts";
 import type { ContentHash } from "../event/event-order.ts";
 import type { Lane } from "../event/lane.ts";
 
@@ -28,7 +29,7 @@ interface From {
 
 /** @param askedAt when the CRM was asked, ms. */
 export function eventOfChange(change: PulledChange, askedAt: number, from: From): PulledEvent {
-  const { askedBy, at, id, record } = change;
+  const { askedBy, at, record } = change;
   const time = at ?? new Date(askedAt).toISOString();
   const type = record === undefined ? "crm.record.deleted" : "crm.record.updated";
   return withId(
@@ -36,28 +37,34 @@ export function eventOfChange(change: PulledChange, askedAt: number, from: From)
       type,
       time,
       // When it changed, where that cannot be compared with the times of other events.
-      ...(at === undefined && askedBy !== undefined && { sequence: askedBy }),
+      ...(at === undefined && askedBy && { sequence: askedBy }),
       ...(record !== undefined && { data: dataOf(record, from) }),
     },
-    id,
+    change,
+    askedAt,
     from,
   );
 }
 
-/** @param asOf the record is as it was then, or newer, ms. */
+/**
+ * @param time when it changed last; or since when changes are told, which makes those newer.
+ * @param askedAt when the CRM was asked, ms.
+ */
 export const eventOfListed = (
-  { id, record }: { readonly id: string; readonly record: Json },
-  asOf: number,
+  { id, record }: ListedRecord,
+  time: string,
+  askedAt: number,
   from: From,
 ): PulledEvent =>
   withId(
     {
       type: "crm.record.updated",
-      time: new Date(asOf).toISOString(),
+      time,
       lane: "bulk",
       data: { record, partial: true },
     },
-    id,
+    { id, record },
+    askedAt,
     from,
   );
 
@@ -74,14 +81,19 @@ export const isMissedByWebhooks = (
 const dataOf = (record: Json, { crm, isThin }: From) =>
   isThin ? { fetch: crm } : { record, partial: true as const };
 
-/** The same change is the same event, however often it is pulled. */
+/**
+ * The same change is the same event, however often it is pulled: of two within one second, the records differ. What was read
+ * is not later than the request.
+ */
 function withId(
-  event: Omit<PulledEvent, "specversion" | "id" | "source" | "subject">,
-  recordId: string,
+  event: Omit<PulledEvent, "specversion" | "id" | "source" | "subject"> & { readonly time: string },
+  { id: recordId, record }: Pick<PulledChange, "id" | "record">,
+  askedAt: number,
   { contentOf, crm, object }: From,
 ): PulledEvent {
   const subject = `${object}/${recordId}`;
   const source = `${SOURCE}${crm}`;
-  const id = `${recordId}-${contentOf({ ...event, subject, source })}`.slice(-512);
-  return { specversion: "1.0", id, source, subject, ...event };
+  const id = `${recordId}-${contentOf({ ...event, data: record, subject, source })}`.slice(-512);
+  const [time = event.time] = [event.time, new Date(askedAt).toISOString()].toSorted();
+  return { specversion: "1.0", id, source, subject, ...event, time };
 }

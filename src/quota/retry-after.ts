@@ -38,7 +38,8 @@ export function remainingOf(headers: ReplyHeaders): number | undefined {
 export const isForeign = (headers: ReplyHeaders): boolean =>
   !/^application\/json\b/i.test(one(headers, "content-type") ?? "application/json");
 
-function retryAfterMs(headers: ReplyHeaders, now: number): number | undefined {
+/** What Retry-After asks for, ms; undefined when it is absent or not usable. */
+export function retryAfterMs(headers: ReplyHeaders, now: number): number | undefined {
   const given = one(headers, "retry-after");
   if (given === undefined) return undefined;
   if (/^\d+(\.\d+)?$/.test(given)) return believable(Number(given) * 1000);
@@ -59,6 +60,21 @@ function believable(ms: number): number | undefined {
 function serverTime(headers: ReplyHeaders, now: number): number {
   const date = dateOf(one(headers, "date") ?? "");
   return Number.isNaN(date) || Math.abs(date - now) < SKEW_MS ? now : date;
+}
+
+/**
+ * By how much the sender's clock is ahead of ours, ms, by the header Date; negative: behind; 0: it may be the same time, since
+ * `Date` has whole seconds; undefined: it says no time.
+ */
+export function clockSkewMs(
+  headers: ReplyHeaders,
+  sentAt: number,
+  receivedAt: number,
+): number | undefined {
+  const ageS = Number(one(headers, "age") ?? 0);
+  const date = dateOf(one(headers, "date") ?? "") + ageS * 1000;
+  if (Number.isNaN(date)) return undefined;
+  return date > receivedAt ? date - receivedAt : Math.min(0, date + 999 - sentAt);
 }
 
 function one(headers: ReplyHeaders, name: string): string | undefined {

@@ -18,10 +18,18 @@ export interface PulledObject {
   readonly listing?: {
     /** Of the CRM's listing; undefined: it begins. */
     readonly cursor?: string;
-    /** Records count as of this time, ms. */
-    readonly asOf: number;
+    /** What changed after it is told, ms, by the CRM's clock: a listed record without a time of its own counts as of it. */
+    readonly since: number;
     readonly records: number;
   };
+}
+
+/** An object that could not be pulled: it is tried again so long after `at`, both in ms. */
+export interface PullWait {
+  readonly at: number;
+  readonly pauseMs: number;
+  /** Failures in a row, without any progress between them. */
+  readonly times: number;
 }
 
 /** Times in ms, by Redis' clock. */
@@ -31,11 +39,15 @@ export interface PullState {
   readonly at?: number;
   /** When this CRM was pulled for the first time. */
   readonly since: number;
-  /** Not before this time. */
+  /** When all objects are pulled next. */
   readonly nextAt: number;
   /** How often it is to be pulled, ms. */
   readonly everyMs: number;
   readonly failure?: { readonly since: number; readonly why: string };
+  /** By object, those that could not be pulled: each waits for itself. */
+  readonly waits?: Readonly<Record<string, PullWait>>;
+  /** By how much the CRM's clock is ahead of ours, ms; negative: behind. */
+  readonly skewMs?: number | undefined;
   /** When the CRM last did not know a cursor any more, and since when changes and deletions were missed. */
   readonly lost?: { readonly at: number; readonly since: number };
 }

@@ -42,6 +42,9 @@ const LATE_PULLS = 3;
 /** A pull itself may take so long, ms: after an import it has many pages. */
 const SLOW_MS = 600_000;
 
+/** A clock that is wrong by less is not worth a finding, ms. */
+const SKEW_MS = 10_000;
+
 /** A cursor that was lost is named for so long, ms, or until the next comparison. */
 const LOST_NAMED_MS = 7 * 86_400_000;
 
@@ -60,7 +63,12 @@ export const overduePulls = ({ now, pulls }: Pick<Readings, "now" | "pulls">): s
 
 /** @param outcomes `pull_missed <crm>` → how many in the last hour. */
 export function* pullFindings(
-  { now, pulls, reconciliation }: Pick<Readings, "now" | "pulls" | "reconciliation">,
+  {
+    crmChecks,
+    now,
+    pulls,
+    reconciliation,
+  }: Pick<Readings, "crmChecks" | "now" | "pulls" | "reconciliation">,
   outcomes: Readonly<Record<string, number>>,
 ): Iterable<Finding> {
   const overdue = new Set(overduePulls({ now, pulls }));
@@ -69,7 +77,7 @@ export function* pullFindings(
     const isOverdue = overdue.has(crm);
     const severity = isOverdue ? "critical" : "warning";
     if (failure !== undefined) {
-      const says = `${crm} has not told its changes since ${clockTime(completeAt(state))} (${failure.why}); it is asked again every ${duration(state.everyMs)}.`;
+      const says = `${crm} has not told its changes since ${clockTime(completeAt(state))} (${failure.why}); it is asked again, with growing pauses.`;
       yield finding(severity, "crmsyncpulloverdue", says, crm);
     } else if (isOverdue) {
       const says = `${crm} was last asked for all its changes at ${clockTime(completeAt(state))}, and is to be asked every ${duration(state.everyMs)}: is a process with the role intake and PULL_FROM running?`;
@@ -79,6 +87,18 @@ export function* pullFindings(
     if (isNamed && (reconciliation?.at ?? 0) < lost.at) {
       const says = `At ${clockTime(lost.at)}, ${crm} could no longer tell everything that has changed since ${clockTime(lost.since)}: all its records are listed in the lane bulk. What was deleted meanwhile is found by a comparison (crmsync reconcile --from ${crm}).`;
       yield warning("a-crm-has-lost-the-place-of-a-pull", says, crm);
+    }
+    const { skewMs = 0 } = state;
+    const isTold = crmChecks[crm]?.lines.some((one) => one.what === "clock" && one.result !== "ok");
+    if (Math.abs(skewMs) > SKEW_MS && isTold !== true) {
+      const side = skewMs > 0 ? "ahead of" : "behind";
+      const says = `The clock of ${crm} is ${duration(Math.abs(skewMs))} ${side} Redis' clock. Pulls allow for it, and no change is lost; its changes may look later or earlier than they were.`;
+      yield warning("the-clock-of-a-crm-is-wrong", says, crm);
+    }
+    const undated = outcomes[`pull_undated ${crm}`] ?? 0;
+    if (undated > 0) {
+      const says = `In the last hour ${crm} has told ${counted(undated, "change")} without a usable time of the last change: they count as of the moment when they were read. Is \`time\` (and \`zone\`) right under \`pull\` in the mapping? Log: pull.undated.`;
+      yield warning("records-come-without-a-time", says, crm);
     }
     const missed = outcomes[`pull_missed ${crm}`] ?? 0;
     if (missed > 0) {

@@ -153,7 +153,8 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
      * What this process shares with the others through Redis: its counts so far, by `<outcome>`,
      * `checked <role> <result>`, `rejected <reason> <field>`, `duration <bucket>`, `relation_gone`,
      * `relation_unknown`, `not_stored`, `sent <lane>`, `id_reused <source>`, `older <source>`, `left_out <field>`,
-     * `pull_missed <crm>`,     * `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` and `fetched <crm> <found or dropped>`.
+     * `pull_<missed or undated> <crm>`, `sender_error <route> <code>`, `webhook_error <webhook> <outcome>` and
+     * `fetched <crm> <found or dropped>`.
      */
     async sharedCounts(): Promise<ReadonlyMap<string, number>> {
       return new Map([
@@ -164,7 +165,7 @@ export function createMetrics(spanIds?: Tracing["spanIds"]) {
         ...(await countsOf(own.relationsUnknown, () => "relation_unknown")),
         ...(await countsOf(own.relationsNotStored, () => "not_stored")),
         ...(await countsOf(own.pulledChanges, ({ crm, result }) =>
-          result === "missed" ? `pull_missed ${crm}` : undefined,
+          result === "missed" || result === "undated" ? `pull_${result} ${crm}` : undefined,
         )),
         ...(await countsOf(own.intakeRequests, ({ route, code }) =>
           SENDER_ERRORS.has(String(code)) ? `sender_error ${route} ${code}` : undefined,
@@ -219,7 +220,7 @@ function defineOwn(registry: Registry, withExemplars: boolean) {
     ]),
     pulledChanges: counter(
       "pull_changes_total",
-      "Changes that a CRM told when it was asked: new ones, those of them of which no webhook had told, and known ones.",
+      "Changes that a CRM told when it was asked: new ones, those of them of which no webhook had told, known ones, and those without a usable time.",
       ["crm", "result"],
     ),
     mappingWarnings: counter(

@@ -265,7 +265,7 @@ test("the cursor of a clock that was ahead hides no change", async () => {
   );
 });
 
-test("what a clock has noted that was ahead does not keep a pull due while the CRM asks for a pause", async () => {
+test("after a failure the next try comes after 30 s, also if a clock that was ahead has noted the last pull", async () => {
   await using dir = await tempDir();
   await using sandbox = await localSandbox();
   const { api, crm } = await hubspotWith(RECORDS);
@@ -285,8 +285,13 @@ test("what a clock has noted that was ahead does not keep a pull due while the C
     },
     { what: "a pull that has failed" },
   );
-  expect(failed.at).toBeLessThanOrEqual(Date.now());
-  expect(failed.nextAt).toBeGreaterThan(Date.now());
+  const waits = Object.values(failed.waits ?? {});
+  expect(waits.map(({ pauseMs, times }) => [pauseMs, times])).toEqual([
+    [30_000, 1],
+    [30_000, 1],
+  ]);
+  expect(failed.nextAt).toBeGreaterThan(Date.now() + 200_000);
+  expect(failed.nextAt).toBeLessThan(Date.now() + 300_000);
 });
 
 test("a daemon that is killed again and again misses nothing and sends nothing twice", async () => {

@@ -114,8 +114,8 @@ export async function openChangingCrm(kind: Changing, many: number): Promise<Cha
     },
     async begin(now) {
       const begun = await (await opened.open()).begin(Date.parse(now));
-      if (typeof begun !== "string") throw new Error(JSON.stringify(begun));
-      return begun;
+      if (begun.kind !== "begun") throw new Error(JSON.stringify(begun));
+      return begun.cursor;
     },
     change: (n, at, name = `n${n}`) => put(kind.changed(listed(n), at, name)),
     delete: (n, at) => put(kind.deleted(listed(n), at)),
@@ -125,7 +125,12 @@ export async function openChangingCrm(kind: Changing, many: number): Promise<Cha
       let next = cursor;
       for (let pages = 1; pages < 100; pages += 1) {
         const page = await changes.page(next, Date.parse(now));
-        if (page.kind !== "page") throw new Error(JSON.stringify(page));
+        if (page.kind !== "page") {
+          const first = changes.restart(next);
+          if (first === undefined) throw new Error(JSON.stringify(page));
+          next = first;
+          continue;
+        }
         all.push(...page.changes);
         next = page.cursor;
         onPage?.(pages);

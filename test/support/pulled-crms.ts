@@ -21,6 +21,8 @@ interface Times {
   readonly fields: readonly string[];
   /** Events of this CRM carry other times than its records. */
   readonly isUndated?: true;
+  /** Its times have no fractions. */
+  readonly isInSeconds?: true;
   /** When a deletion is dated by the CRM. */
   readonly deletedAt?: (time: string) => string | undefined;
   /** How it refuses the place of a page. */
@@ -31,6 +33,7 @@ const TIMES: Readonly<Record<string, Times>> = {
   pipedrive: {
     changed: "update_time",
     write: (time) => `${time.slice(0, 19)}Z`,
+    isInSeconds: true,
     deleted: (time) => ({ is_deleted: true, update_time: time, delete_time: time }),
     deletedAt: (time) => time,
     fields: ["first_name", "9c1d7b0f6f1f4a0b8f7e2a6b5c4d3e2f1a0b9c8d"],
@@ -158,7 +161,12 @@ export async function openPull(crm: PulledCrm, first?: Json): Promise<OpenPull> 
       let page: ChangesPage = { kind: "page", changes: [], cursor, hasMore: true };
       for (let pages = 1; pages < MOST_PAGES; pages += 1) {
         const next = await changes.page(page.cursor, now);
-        if (next.kind !== "page") throw new Error(JSON.stringify(next));
+        if (next.kind !== "page") {
+          const first = changes.restart(page.cursor);
+          if (first === undefined) throw new Error(JSON.stringify(next));
+          page = { ...page, cursor: first };
+          continue;
+        }
         page = next;
         found.push(...page.changes);
         if (!page.hasMore) return { changes: found, pages, cursor: page.cursor };

@@ -1,6 +1,6 @@
 /** The section `pull` of a mapping file: REST lists that are asked for what has changed. */
 import { z } from "zod";
-import { optional, path, text } from "../schema-parts.ts";
+import { optional, path, text, zone } from "../schema-parts.ts";
 
 const paging = z.strictObject({
   next: optional(path, "Where an answer has the address of the next page."),
@@ -33,6 +33,10 @@ const pullRule = z.strictObject({
   records: optional(path, "Where an answer has its records; by default it is the list."),
   id: optional(path, "Where a record has its id; by default id."),
   time: path.describe("Where a record has the time of its last change, by which {since} asks."),
+  zone: optional(
+    zone,
+    "The time zone of times without an offset, by its name, as Europe/Luxembourg; by default UTC.",
+  ),
   deleted: optional(
     z.union([path, deleted], { error: "must be a path of names, or a block with from and is" }),
     "Where a record says that it is deleted (true, or a time); or a block.",

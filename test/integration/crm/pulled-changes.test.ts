@@ -9,9 +9,10 @@ describe.for(CHANGING.map((kind) => [kind.name, kind] as const))("%s", ([name, k
   test("changes since the cursor, page by page, and then those after them", async () => {
     await using crm = await openChangingCrm(kind, 4);
     const cursor = await crm.begin(NOW);
-    for (let n = 2; n < 9; n += 1) crm.change(n, at(`08:0${n}:00`), `new ${n}`);
+    for (let n = 2; n < 8; n += 1) crm.change(n, at(`08:0${n}:00`), `new ${n}`);
+    crm.change(8, at("08:30:00"), "new 8");
     crm.standIn.list.pageSize = 3;
-    const first = await crm.pull(cursor, at("08:10:00"));
+    const first = await crm.pull(cursor, at("08:31:00"));
     const wanted = Object.fromEntries([2, 3, 4, 5, 6, 7, 8].map((n) => [n, `new ${n}`]));
     expect(crm.namesOf(first.changes)).toEqual(wanted);
     expect(first.pages).toBeGreaterThan(2);
@@ -19,8 +20,8 @@ describe.for(CHANGING.map((kind) => [kind.name, kind] as const))("%s", ([name, k
     expect(third?.at).toBe(kind.atOf(at("08:03:00")));
     expect(first.changes.every(({ record }) => record !== undefined)).toBe(true);
 
-    crm.change(1, at("08:12:00"), "later");
-    const second = await crm.pull(first.cursor, at("08:15:00"));
+    crm.change(1, at("08:32:00"), "later");
+    const second = await crm.pull(first.cursor, at("08:35:00"));
     const later = crm.namesOf(second.changes);
     expect(later).toMatchObject({ 1: "later" });
     expect(later).not.toHaveProperty("2");
@@ -226,6 +227,17 @@ describe("hubspot", () => {
 
 describe("salesforce", () => {
   const salesforce = kindOf("salesforce");
+
+  test("a transaction that commits ten minutes after it dated its change hides nothing", async () => {
+    await using crm = await openChangingCrm(salesforce, 1);
+    const first = await crm.pull(await crm.begin(NOW), at("08:10:00"));
+    crm.change(0, at("08:09:59"), "early");
+    const second = await crm.pull(first.cursor, at("08:10:00"));
+    // It was open at the pull before.
+    crm.change(1, at("08:00:30"), "late");
+    const third = await crm.pull(second.cursor, at("08:15:00"));
+    expect(crm.namesOf(third.changes)).toMatchObject({ 1: "late" });
+  });
 
   test("ids have 18 characters; a record has the fields that the mapping reads", async () => {
     await using crm = await openChangingCrm(salesforce, 1);

@@ -123,9 +123,9 @@ ${rules}\n`,
     set: (id: number, changed: string, fields: Json = {}) =>
       void records.set(String(id), { id, changed, gone: false, ...fields }),
     async begin() {
-      const cursor = await changes.begin(NOW);
-      if (typeof cursor !== "string") throw new Error("no cursor");
-      return cursor;
+      const begun = await changes.begin(NOW);
+      if (begun.kind !== "begun") throw new Error("no cursor");
+      return begun.cursor;
     },
     /** All pages; `between` is called after each. */
     async pull(from: string, now: string, between: (pages: number) => void = () => {}) {
@@ -133,7 +133,12 @@ ${rules}\n`,
       let cursor = from;
       for (let pages = 1; ; pages += 1) {
         const page = await changes.page(cursor, Date.parse(now));
-        if (page.kind !== "page") throw new Error(JSON.stringify(page));
+        if (page.kind !== "page") {
+          const first = changes.restart(cursor);
+          if (first === undefined) throw new Error(JSON.stringify(page));
+          cursor = first;
+          continue;
+        }
         found.push(...page.changes);
         ({ cursor } = page);
         between(pages);
@@ -154,8 +159,7 @@ test.for(Object.keys(WAYS))(
   "paged by %s: changes since the cursor, then those after",
   async (way) => {
     await using crm = await api(way);
-    const cursor = await crm.changes.begin(NOW);
-    if (typeof cursor !== "string") throw new Error("no cursor");
+    const cursor = await crm.begin();
     crm.set(1, "2026-11-20T08:00:00.000Z");
     for (let id = 2; id < 10; id += 1) crm.set(id, at("08:01:00"), { name: `n${id}` });
     crm.set(10, "2027-11-21T08:00:00.000Z");
@@ -178,9 +182,14 @@ test.for(Object.keys(WAYS))(
     expect(first.found.find(({ id }) => id === "2")).toEqual({
       id: "2",
       at: at("08:01:00"),
+      askedBy: at("08:01:00"),
       record: { id: 2, changed: at("08:01:00"), gone: false, name: "n2" },
     });
-    expect(first.found.find(({ id }) => id === "11")).toEqual({ id: "11", at: at("08:02:00") });
+    expect(first.found.find(({ id }) => id === "11")).toEqual({
+      id: "11",
+      at: at("08:02:00"),
+      askedBy: at("08:02:00"),
+    });
     for (const { headers, url } of crm.requests) {
       expect(headers.authorization).toBe("Bearer secret of ACME_TOKEN");
       expect(url).toMatch(/^\/v1\/contacts\?since=2026-11-21T07%3A55%3A00.000Z&limit=3/);
@@ -218,12 +227,7 @@ test.for([
   [
     "a record without an id",
     { body: { data: [{ changed: at("08:00:00") }] } },
-    { kind: "not_a_list", reason: expect.stringContaining("no usable id or changed") as string },
-  ],
-  [
-    "a record without a time",
-    { body: { data: [{ id: 1, changed: "soon" }] } },
-    { kind: "not_a_list" },
+    { kind: "not_a_list", reason: expect.stringContaining("no usable id") as string },
   ],
   ["a record that is a text", { body: { data: ["1"] } }, { kind: "not_a_list" }],
   [
@@ -259,22 +263,86 @@ test.for([
   expect(idsOf((await crm.pull(cursor, at("08:10:00"))).found)).toEqual(["1"]);
 });
 
-test("an API that does not know the parameter of the page is not asked for ever", async () => {
+test.for([
+  ["204", { status: 204, body: "" }],
+  ["304", { status: 304, body: "" }],
+] as const)("HTTP %s: there is nothing new", async ([, fault]) => {
+  await using crm = await api();
+  const cursor = await crm.begin();
+  crm.faults.push(fault);
+  const page = await crm.changes.page(cursor, NOW);
+  expect(page).toMatchObject({ kind: "page", changes: [], hasMore: false });
+});
+
+test.for([
+  ["answers 404", { status: 404, body: {} }],
+  ["repeats the last one", { body: [{ id: 1, changed: at("08:00:00") }] }],
+  ["is empty", { body: [] }],
+] as const)("the page after the last numbered one %s: that is the end", async ([, after]) => {
   await using crm = await api("page");
   const cursor = await crm.begin();
-  const body = [{ id: 1, changed: at("08:00:00") }];
-  crm.faults.push({ body }, { body });
-  const first = await crm.changes.page(cursor, NOW);
-  if (first.kind !== "page") throw new Error(first.kind);
-  expect(await crm.changes.page(first.cursor, NOW)).toMatchObject({
-    kind: "not_a_list",
-    reason: expect.stringContaining("is p right in the section pull") as string,
-  });
+  crm.faults.push({ body: [{ id: 1, changed: at("08:00:00") }] }, after);
+  const { cursor: next, found } = await crm.pull(cursor, at("08:01:00"));
+  expect(idsOf(found)).toEqual(["1"]);
+  expect(JSON.parse(next)).toEqual({ since: at("07:55:00") });
+  crm.faults.push({ status: 404, body: {} });
+  expect((await crm.changes.page(next, NOW)).kind).toBe("not_found");
+});
+
+const NEW_YORK = "America/New_York";
+
+test.for([
+  ["2026-11-21", "zone: America/New_York", "2026-11-21T05:00:00.000Z", "2026-11-22T04:59:59.999Z"],
+  ["2026-11-21", "", "2026-11-21T00:00:00.000Z", "2026-11-21T23:59:59.999Z"],
+  ["2026-11-21T03:00", `zone: ${NEW_YORK}`, at("08:00:00"), "2026-11-21T08:00:59.999Z"],
+  ["2026-11-21 03:00:00", `zone: ${NEW_YORK}`, at("08:00:00"), "2026-11-21T08:00:00.999Z"],
+  ["2026-11-21T03:00:00.5", `zone: ${NEW_YORK}`, "2026-11-21T08:00:00.500Z", undefined],
+  ["2026-11-21 08:00", "", at("08:00:00"), "2026-11-21T08:00:59.999Z"],
+  ["2026-11-21T08:00:00+00:00", `zone: ${NEW_YORK}`, at("08:00:00"), "2026-11-21T08:00:00.999Z"],
+  [1_795_248_000_000, "", at("08:00:00"), undefined],
+] as const)("the time %s, with `%s`", async ([changed, zone, first, last = first]) => {
+  await using crm = await api("next", zone);
+  const cursor = await crm.begin();
+  crm.faults.push({ body: { data: [{ id: 1, changed }] } });
+  const page = await crm.changes.page(cursor, Date.parse("2026-11-23"));
+  const change = { id: "1", at: last, askedBy: first, record: { id: 1, changed } };
+  expect(page).toMatchObject({ kind: "page", changes: [change] });
+});
+
+test.for(["soon", undefined, null, "0001-01-01T00:00:00Z", "1970-01-01", 0, "1753-01-01"])(
+  "a record whose time is %s is taken as of now, and does not stop the others",
+  async (changed) => {
+    await using crm = await api();
+    const cursor = await crm.begin();
+    const data = [
+      { id: 1, changed },
+      { id: 2, changed: at("08:01:00") },
+    ];
+    crm.faults.push({ body: { data } });
+    const { cursor: next, found } = await crm.pull(cursor, at("08:02:00"));
+    expect(found.map(({ at: time, askedBy, id }) => [id, time, askedBy])).toEqual([
+      ["1", undefined, ""],
+      ["2", at("08:01:00"), at("08:01:00")],
+    ]);
+    expect(JSON.parse(next)).toEqual({ since: at("07:56:00") });
+  },
+);
+
+test("by days: it is asked from the day before, and a second change of the day is another one", async () => {
+  await using crm = await api("next", "since: date");
+  crm.set(1, "2026-11-21", { name: "a" });
+  const first = await crm.pull(await crm.begin(), at("08:05:00"));
+  crm.set(1, "2026-11-21", { name: "b" });
+  const second = await crm.pull(first.cursor, at("08:10:00"));
+  const names = [...first.found, ...second.found].map(({ record }) => record?.["name"]);
+  expect(names).toEqual(["a", "b"]);
+  const asked = crm.requests.map(({ url = "" }) => /since=([\d-]+)/.exec(url)?.[1] ?? "");
+  expect(asked).toEqual(["2026-11-20", "2026-11-20"]);
 });
 
 test.for([
   ["iso-seconds", "2026-11-21T07%3A55%3A00Z"],
-  ["date", "2026-11-21"],
+  ["date", "2026-11-20"],
   ["seconds", "1795247700"],
   ["milliseconds", "1795247700000"],
 ] as const)("the cursor as %s; a word for a deletion", async ([form, written]) => {
@@ -289,7 +357,7 @@ test.for([
     body: { data: [...data, { ...record, key: { no: "x/1" }, state: "removed" }] },
   });
   const { found } = await crm.pull(cursor, at("08:10:00"));
-  const time = { at: at("08:00:00") };
+  const time = { at: "2026-11-21T08:00:00.999Z", askedBy: at("08:00:00") };
   expect(found).toEqual([
     { id: "7", ...time, record: data[0] },
     { id: "8", ...time, record: data[1] },

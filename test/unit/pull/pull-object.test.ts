@@ -3,7 +3,7 @@ import type { ChangesPage, CursorLost, ObjectChanges } from "../../../src/crm/ch
 import type { ListedPage, NotListed } from "../../../src/crm/record-lister.ts";
 import { contentHashWith } from "../../../src/event/event-order.ts";
 import { isMissedByWebhooks, type PulledEvent } from "../../../src/pull/pulled-events.ts";
-import { pullObject, type ObjectToPull } from "../../../src/pull/pull-object.ts";
+import { PullFailed, pullObject, type ObjectToPull } from "../../../src/pull/pull-object.ts";
 import type { PulledIds, PulledObject } from "../../../src/state/pulls.ts";
 
 const NOW = Date.parse("2026-11-27T12:00:00Z");
@@ -18,6 +18,8 @@ function pullOf(
   more: Partial<ObjectToPull> & {
     readonly listed?: readonly ListedPage[];
     readonly changes?: Partial<ObjectChanges>;
+    readonly list?: (cursor: string | undefined) => Promise<ListedPage | NotListed>;
+    readonly timeOf?: (record: Readonly<Record<string, unknown>>) => string | undefined;
   } = {},
 ): ObjectToPull {
   const left = [...pages];
@@ -28,9 +30,13 @@ function pullOf(
     object: "contact",
     open: async () => ({
       kind: "records",
-      list: async () => lists.shift() ?? { kind: "page", records: [], next: undefined, total: 0 },
+      list:
+        more.list ??
+        (async () => lists.shift() ?? { kind: "page", records: [], next: undefined, total: 0 }),
+      ...(more.timeOf && { timeOf: more.timeOf }),
       changes: {
-        begin: async () => "now",
+        begin: async () => ({ kind: "begun", cursor: "now", since: NOW }),
+        restart: () => undefined,
         page: async () =>
           left.shift() ?? { kind: "page", changes: [], cursor: "end", hasMore: false },
         ...more.changes,
@@ -43,6 +49,7 @@ function pullOf(
     isThin: false,
     relations: [],
     notePart() {},
+    noteUndated: (ids) => void (ids.length > 0 && log.push(`undated ${ids.join()}`)),
     ids: noIds,
     now: () => NOW,
     push: async (events: readonly PulledEvent[]) => {
@@ -143,4 +150,116 @@ test("a webhook may be a minute late", () => {
   expect(changed(TIME)).toBe(true);
   expect(changed("2026-11-27T11:59:59Z", TIME)).toBe(true);
   expect(isMissedByWebhooks({ lane: "bulk", time: TIME }, NOW)).toBe(false);
+});
+
+const at = (id: string, ms: number) => ({
+  id,
+  record: { id, changed: new Date(ms).toISOString() },
+});
+
+test("a listed record counts as of its own time, one without a time as of the moment since which changes are told", async () => {
+  const times: unknown[] = [];
+  const push = async (events: readonly PulledEvent[]) =>
+    void times.push(...events.map(({ subject, time }) => [subject, time]));
+  const log: unknown[] = [];
+  const old = NOW - 86_400_000;
+  const listed: ListedPage[] = [
+    { kind: "page", records: [at("1", old), record("2")], next: undefined, total: 2 },
+  ];
+  const timeOf = ({ changed }: Readonly<Record<string, unknown>>) => changed as string | undefined;
+  const pull = pullOf(log, [], { push, listed, timeOf });
+  expect(await pullObject(pull, undefined)).toBe("done");
+  const now = new Date(NOW).toISOString();
+  expect(times).toEqual([
+    ["contact/1", new Date(old).toISOString()],
+    ["contact/2", now],
+  ]);
+  expect(log).toContain("undated 2");
+  // With those that belong to it, a record may be newer than its own time.
+  times.length = 0;
+  const thin = pullOf([], [], { push, listed, timeOf, isThin: true });
+  await pullObject(thin, undefined);
+  expect(times).toEqual([
+    ["contact/1", now],
+    ["contact/2", now],
+  ]);
+});
+
+const REFUSALS: readonly NotListed[] = [
+  { kind: "client_error", reason: "HTTP 400" },
+  { kind: "not_found", status: 404, body: {} },
+  { kind: "not_found", status: 410, body: {} },
+];
+const KEPT: readonly NotListed[] = [
+  { kind: "client_error", reason: "HTTP 403", isDenied: true },
+  { kind: "throttled", retryAfterMs: 1000 },
+  { kind: "unavailable", reason: "HTTP 503", retryAfterMs: 7000 },
+];
+
+test.for(REFUSALS)(
+  "a place that is refused leads to one fresh start, then to a failure: $status $reason",
+  async (refusal) => {
+    const changes = { restart: (cursor: string) => (cursor === "a" ? "old" : undefined) };
+    const first: Page = { kind: "page", changes: [], cursor: "a", hasMore: true };
+    const log: unknown[] = [];
+    const pages: Page[] = [first, refusal, first, refusal, first];
+    await expect(
+      pullObject(pullOf(log, pages, { changes }), { cursor: "old" }),
+    ).rejects.toBeInstanceOf(PullFailed);
+    expect(log).toEqual(["a", "old", "a", "old"]);
+
+    const page: ListedPage = { kind: "page", records: [], next: "p2", total: undefined };
+    const lists = [page, refusal, page, refusal, page];
+    const places: (string | undefined)[] = [];
+    const list = async (cursor: string | undefined) => {
+      places.push(cursor);
+      return lists.shift() ?? page;
+    };
+    const kept: unknown[] = [];
+    await expect(pullObject(pullOf(kept, [], { list }), undefined)).rejects.toBeInstanceOf(
+      PullFailed,
+    );
+    expect(places).toEqual([undefined, "p2", undefined, "p2"]);
+    expect(kept.at(-1)).toEqual(["end", "begin"]);
+  },
+);
+
+test.for(KEPT)("a denied or throttled page keeps its place: $kind $reason", async (answer) => {
+  const changes = { restart: () => "old" };
+  const first: Page = { kind: "page", changes: [], cursor: "a", hasMore: true };
+  const log: unknown[] = [];
+  const pull = pullOf(log, [first, answer], { changes });
+  const pauseMs = "retryAfterMs" in answer ? answer.retryAfterMs : 0;
+  await expect(pullObject(pull, { cursor: "old" })).rejects.toMatchObject({ pauseMs });
+  expect(log).toEqual(["a"]);
+
+  const lists = [{ kind: "page", records: [], next: "p2", total: undefined } as const, answer];
+  const kept: unknown[] = [];
+  const list = async () => lists.shift() ?? answer;
+  await expect(pullObject(pullOf(kept, [], { list }), undefined)).rejects.toMatchObject({
+    pauseMs,
+  });
+  expect(kept.at(-1)).toEqual(["end", "p2"]);
+});
+
+test("a record without the time of its last change is taken, and told", async () => {
+  const log: unknown[] = [];
+  const changes = [{ id: "1", record: {}, at: undefined, askedBy: "" }, record("2")];
+  const pages: Page[] = [{ kind: "page", changes, cursor: "a", hasMore: false }];
+  await pullObject(pullOf(log, pages), { cursor: "old" });
+  expect(log).toEqual(["undated 1", "contact/1 updated live", "contact/2 updated live", "a"]);
+});
+
+test("a time later than the request counts as of the request; it is the same event until it has passed", async () => {
+  const events: PulledEvent[] = [];
+  const push = async (pushed: readonly PulledEvent[]) => void events.push(...pushed);
+  // Of a day, its last moment; or by a clock that is ahead.
+  const change = { id: "1", record: {}, at: "2026-11-27T23:59:59.999Z" };
+  for (const now of [NOW, NOW + 60_000, NOW + 86_400_000]) {
+    const pages: Page[] = [{ kind: "page", changes: [change], cursor: "a", hasMore: false }];
+    await pullObject(pullOf([], pages, { now: () => now, push }), { cursor: "old" });
+  }
+  const until = [new Date(NOW).toISOString(), new Date(NOW + 60_000).toISOString(), change.at];
+  expect(events.map(({ time }) => time)).toEqual(until);
+  expect(new Set(events.map(({ id }) => id)).size).toBe(1);
 });
