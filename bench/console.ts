@@ -49,6 +49,7 @@ const OTHERS = [
 /** 60 % have one fault, the others one of a hundred. */
 async function fill(env: Readonly<Record<string, string>>, redis: Redis): Promise<void> {
   const stores = openStores(readConfig(env), redis.duplicate());
+  await stores.stateVersion.require();
   const letterOf = (n: number) => {
     const field = n % 10 < 6 ? "birthDate" : `field${n % 100}`;
     return createDeadLetter(

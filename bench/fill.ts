@@ -20,6 +20,7 @@ export async function fill(env: Readonly<Record<string, string>>, filling: Filli
   const redis = openWorkRedis(redisTarget(config, env["REDIS_URL"] ?? ""));
   await redis.met;
   const stores = openStores(config, redis);
+  await stores.stateVersion.require();
   try {
     await inBatches(filling.changes, (numbers) => stageAll(stores, numbers));
     await inBatches(filling.deadLetters, (numbers) => reject(stores, numbers));

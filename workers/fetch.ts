@@ -271,7 +271,7 @@ async function reject(
 function noteMissing({ history }: Runtime, event: CrmEvent): void {
   const noted = notedEvent(event, { subject: event.subject });
   const step = { kind: "event", event: noted, result: "missing", coalesced: false } as const;
-  history.note(noted, { ...step, ignored: undefined, problems: undefined });
+  void history.note(noted, { ...step, ignored: undefined, problems: undefined });
 }
 
 /** @returns how often the record was older than this event: tries that failed otherwise do not count. */

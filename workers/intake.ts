@@ -87,7 +87,7 @@ export function openPorts(runtime: Runtime): IntakePorts {
     storeDeadLetter: (letter) => deadLetters.store(letter),
     dropDeadLetter: (crmCode, order) => deadLetters.dropOlder(crmCode, order),
     note(step, crmCode) {
-      history.note(crmCode === undefined ? step.event : { crmCode }, step);
+      void history.note(crmCode === undefined ? step.event : { crmCode }, step);
     },
   });
   let last: { readonly keeps: Keeps; readonly ports: AcceptPorts } | undefined;

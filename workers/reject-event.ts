@@ -15,7 +15,7 @@ export async function rejectEvent(runtime: Runtime, letter: DeadLetter): Promise
   await runtime.deadLetters.store(letter);
   const event = notedText(jsonIn(letter.event), {});
   if (event !== undefined) {
-    runtime.history.note(event, { kind: "dead", problems: notedProblems(reason, problems) });
+    void runtime.history.note(event, { kind: "dead", problems: notedProblems(reason, problems) });
   }
   reportOutcome(runtime, { outcome: "rejected", reason, problems });
 }

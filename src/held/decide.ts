@@ -20,7 +20,7 @@ const decide =
       const { crmCode, version } = one;
       const act: Act = { act: `held.${what}`, by, details, crmCode, event: { id, source } };
       if (!(await heldTerminations[what](crmCode, await auditActs.callsOf(act), version))) continue;
-      auditActs.note(act);
+      await auditActs.note(act);
       done += 1;
     }
     return done;

@@ -29,7 +29,7 @@ const FLAGS_SINCE = 7;
 
 /** Commands that Redis rejects at its memory limit; a script without them needs no flag. */
 const NEEDS_MEMORY =
-  /["'](?:set|h(?:m?set|setnx|incrby|incrbyfloat)|incr|z(?:add|incrby)|[lr]push|rpoplpush|linsert|sadd|xadd|pfadd)["']|call\(ARGV/i;
+  /["'](?:set|h(?:m?set|setnx|incrby|incrbyfloat)|incr|z(?:add|incrby)|[lr]push|rpoplpush|linsert|sadd|xadd|pfadd)["']|call\((?:ARGV|unpack)/i;
 
 type Definition = Parameters<Redis["defineCommand"]>[1];
 

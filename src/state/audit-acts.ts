@@ -85,7 +85,7 @@ export class AuditActs extends Store {
 
   /** Call it before the act is done: no act is then without its line. */
   async record(act: Act): Promise<void> {
-    this.note(act);
+    await this.note(act);
     const calls = await this.callsOf(act);
     if (calls.length > 0) await this.writes(calls);
   }
@@ -100,12 +100,12 @@ export class AuditActs extends Store {
   }
 
   /** Adds an act to the history of its record. */
-  note({ act, by, crmCode, details }: Act): void {
+  async note({ act, by, crmCode, details }: Act): Promise<void> {
     // What is forgotten keeps no history.
     if (crmCode === undefined || act === "forget") return;
     const approvedBy = details?.["approvedBy"];
     const second = typeof approvedBy === "string" ? { approvedBy: shortName(approvedBy) } : {};
-    this.#history.note({ crmCode }, { kind: "act", act, by: shortName(by), ...second });
+    await this.#history.note({ crmCode }, { kind: "act", act, by: shortName(by), ...second });
   }
 
   /** The oldest act without a line. */

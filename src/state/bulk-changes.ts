@@ -57,7 +57,7 @@ export class BulkChanges extends OfRecords {
       return { record, outcome: "dropped", calls: [...forgotten, ["INCR", bulkCancelled]] };
     });
     if (end === "dropped")
-      this.records.history.note({ crmCode }, { kind: "act", act: "bulk.cancel" });
+      await this.records.history.note({ crmCode }, { kind: "act", act: "bulk.cancel" });
     return end;
   }
 

@@ -181,7 +181,7 @@ export class RecordStore extends Store {
       const writes = this.#writes(read, after);
       if (writes.length + calls.length === 0) return { outcome, written };
       const all = record === undefined ? checks : [...this.checksOf(read), ...checks];
-      if (await this.commit(all, [...writes, ...calls], read.now)) return { outcome, written };
+      if (await this.commit(all, [...writes, ...calls])) return { outcome, written };
     }
     throw new Error("a record was changed again and again while it was to be written");
   }

@@ -174,7 +174,7 @@ export class StagedStates extends OfRecords {
               ]),
           ...this.#keepsCalls(state),
           ...(isNoted && noted
-            ? this.records.history.callsOf({ crmCode }, { ...step, result, ...noted })
+            ? this.records.history.callsOf({ crmCode }, { ...step, result, ...noted }, read.now)
             : []),
           ...this.#wakeCalls(record),
         ],
@@ -417,13 +417,16 @@ export class StagedStates extends OfRecords {
     step?: RunStep,
     known?: WrittenRecord,
   ): Promise<SettleResult> {
+    const { history } = this.records;
+    // Hundreds of tries that end alike are one step.
+    const last = step === undefined || how.finished ? undefined : await history.last({ crmCode });
     const { outcome } = await this.records.changeKnown<SettleResult>(
       crmCode,
       [],
       (read) => {
         const settled = settle(read, token, how, read);
         const { result } = settled;
-        const notes = step === undefined ? [] : this.records.history.callsOf({ crmCode }, step);
+        const notes = step === undefined ? [] : history.callsOf({ crmCode }, step, read.now, last);
         if (result === "lost") return { record: undefined, outcome: result, calls: notes };
         const { record, told } = this.#told(settled.record, read, step?.outcome);
         const { row, staged } = record;

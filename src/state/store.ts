@@ -64,11 +64,8 @@ export abstract class Store {
     this.writes = redisWrites(redis);
   }
 
-  /**
-   * @param now of the steps of a history, ms; absent: Redis' time
-   * @returns whether it was done; if not, a check has failed, and nothing was written.
-   */
-  async commit(checks: readonly Check[], calls: readonly Call[], now?: number): Promise<boolean> {
+  /** @returns whether it was done; if not, a check has failed, and nothing was written. */
+  async commit(checks: readonly Check[], calls: readonly Call[]): Promise<boolean> {
     const all: Call[] = [
       ...checks,
       ...calls.filter(([command]) => FREES.test(command)),
@@ -76,7 +73,7 @@ export abstract class Store {
     ];
     const keys = all.map(([, key]) => key);
     const args = all.flatMap(([command, , ...rest]) => [rest.length + 1, command, ...rest]);
-    return (await this.#commit(keys, [checks.length, now ?? "", ...args])) === 1;
+    return (await this.#commit(keys, [checks.length, ...args])) === 1;
   }
 
   /** Replaces a value of a hash, or deletes it, if it is still the one that was read. */

@@ -20,5 +20,7 @@ export function newRuntime(
     mapping,
   });
   onTestFinished(() => runtime.close());
+  // As a daemon does, before anything else.
+  void runtime.stateVersion.keep();
   return runtime;
 }

@@ -11,6 +11,7 @@ import { RecordStore } from "../../src/state/record-store.ts";
 import { Sealing } from "../../src/state/sealing.ts";
 import { SettledLately, StateAge } from "../../src/state/state-age.ts";
 import { StagedStates } from "../../src/state/staged-state.ts";
+import { StateVersion } from "../../src/state/state-version.ts";
 import { Verifications } from "../../src/state/verifications.ts";
 import type { LedgerRow, Orders } from "../../src/sync/ledger-row.ts";
 import type { Staged, StateToStage, TakenState } from "../../src/sync/record.ts";
@@ -36,6 +37,8 @@ export function storesOf(redis: Redis, options: Options = {}) {
   const history = new History(redis, keys, historyDays);
   const records = new RecordStore(redis, keys, sealing, { history, verifyMs });
   const age = new StateAge(redis, keys);
+  // As a daemon does, before anything else.
+  void new StateVersion(redis, keys).keep();
   return {
     keys,
     sealing,

@@ -26,6 +26,7 @@ beforeEach(async () => {
   env = { REDIS_URL: inject("redisUrl"), QUEUE_PREFIX: uniquePrefix(), AUDIT_LOG: "stdout" };
   const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
   stores = openStores(readConfig(env), redis);
+  await stores.stateVersion.require();
   // As a daemon with APPROVALS has left it: no command below has APPROVALS or OPERATOR_TOKEN in its environment.
   await stores.approvals.keepRule({
     acts: ["held", "drop", "forget"],

@@ -122,7 +122,7 @@ const KINDS = {
   fetch: 1,
   dead: 2,
   tries: 1,
-  history: 1,
+  history: 2,
 };
 
 describe("crmsync forget", () => {

@@ -16,6 +16,8 @@ function newStores(prefix = uniquePrefix()): Stores {
   const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
   const stores = openStores(readConfig({ QUEUE_PREFIX: prefix }), redis);
   onTestFinished(() => stores.close());
+  // As a daemon does, before anything else.
+  void stores.stateVersion.keep();
   return stores;
 }
 

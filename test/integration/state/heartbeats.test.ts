@@ -47,14 +47,6 @@ test("a process that ended an hour ago is forgotten", async (context) => {
   expect((await own.client.hkeys(KEYS.heartbeats)).toSorted()).toEqual(["new:1", "new:1@"]);
 });
 
-test("a process of an older release, which writes one field, is seen", async () => {
-  await using own = await ownRedis();
-  const heartbeats = new Heartbeats(own.client, KEYS);
-  const older = { id: "old:1", version: "0", roles: ["sync"], startedAt: 1, seenAt: Date.now() };
-  await own.client.hset(KEYS.heartbeats, "old:1", JSON.stringify(older));
-  expect(await heartbeats.running()).toEqual([older]);
-});
-
 test("processes with one host name and process id, as in containers on the host's network, are told apart", async () => {
   await using own = await ownRedis();
   const heartbeats = new Heartbeats(own.client, KEYS);

@@ -2,7 +2,6 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, test } from "vitest";
 import { eventKey } from "../../../src/event/event-order.ts";
-import { digestOf } from "../../../src/state/keys.ts";
 import type { StateToStage } from "../../../src/sync/record.ts";
 import { stateOf, storesOf, type TestStores } from "../../support/stores-of.ts";
 
@@ -47,12 +46,6 @@ test("an event with other content is a change of its own, once", async () => {
   expect(await staged.stage(other)).toMatchObject({ result: "staged", reused: true });
   for (const again of [change(1, { order: "3" }), other])
     expect(await staged.stage(again)).toMatchObject({ result: "duplicate" });
-});
-
-test("an event that an older release has accepted is known, whatever its content", async () => {
-  await redis.set(stores.keys.seen(digestOf(keyOf(1))), "1");
-  expect(await staged.stage(change(1))).toMatchObject({ result: "duplicate" });
-  expect(await seenOf(1)).toEqual(["event 1"]);
 });
 
 test("of copies that arrive at once, one is staged", async () => {
