@@ -133,7 +133,7 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
         await staged.stage(onceMore(state));
       return result;
     },
-    isToBeChecked: () => runtime.verifications.isToBeChecked(),
+    isToBeChecked: (state) => runtime.verifications.isToBeChecked(state),
     audit: (state, change) => auditChange(runtime.trail, state, change),
     async storeDeadLetter(state, reason, problems) {
       await runtime.deadLetters.store(
@@ -169,8 +169,9 @@ function syncPorts(runtime: Runtime, access: ServiceAccess, run: Run): SyncPorts
 }
 
 /** The state to stage again, with the orders of its own events: whatever is newer stays newer. */
-function onceMore(state: TakenState): StateToStage {
-  const { crmCode, event, newestEvent, notUnderstood, orders, payload, status, variant } = state;
+export function onceMore(state: TakenState): StateToStage {
+  const { crmCode, event, newestEvent, notUnderstood, orders, payload, status, variant, without } =
+    state;
   const hasFields = payload !== undefined && bringsFields(state);
   return {
     crmCode,
@@ -180,6 +181,7 @@ function onceMore(state: TakenState): StateToStage {
     payload: hasFields ? payload : undefined,
     fingerprint: undefined,
     notUnderstood,
+    without,
     variant,
     status,
     // Nobody may drop it with an import, and it must not wait behind one.

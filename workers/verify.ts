@@ -1,5 +1,5 @@
 /**
- * Verifies proofs that an earlier request may have overwritten since, and one of many writes (src/state/verifications.ts):
+ * Verifies proofs that an earlier request may have overwritten since, and spot checks of writes (src/state/verifications.ts):
  * one GET each, in the lane bulk, by any one process. What the service does not have is staged and
  * sent again.
  */
@@ -7,6 +7,7 @@ import type { Permit } from "../src/quota/permit.ts";
 import type { DueProof } from "../src/state/verifications.ts";
 import { verifyProof } from "../src/sync/verify-proof.ts";
 import { startPolling, type Polling } from "./poll.ts";
+import { onceMore } from "./run-relation.ts";
 import type { Runtime } from "./runtime.ts";
 import type { ServiceAccess } from "./service-access.ts";
 
@@ -81,13 +82,18 @@ async function verify(
   permit: Permit,
   due: DueProof,
 ): Promise<boolean> {
-  const { clock, config, keptFields, keyring, log, metrics, recordName, verifications } = runtime;
+  const { clock, config, keptFields, keyring, log, metrics, recordName, staged, verifications } =
+    runtime;
   const reply = await access.send(permit, { kind: "fetch" }, due.crmCode);
   const fingerprintOf = await keyring.fingerprintOf(await keptFields.current());
   const found = verifyProof(reply, due.proof, fingerprintOf);
   if (found === "something_else" && (await verifications.withdraw(due))) {
     const record = recordName(due.crmCode);
-    if (due.isSpotCheck) metrics.relationsNotStored.inc();
+    if (due.isSpotCheck) {
+      metrics.relationsNotStored.inc();
+      const written = verifications.written(due);
+      if (written !== undefined) await staged.stage(onceMore(written));
+    }
     log.warn({ record }, due.isSpotCheck ? "change.not_stored" : "change.overwritten");
   }
   const isTooOld = clock.now() - due.at > GIVE_UP_AFTER_HOURS * config.QUOTA_HOUR_MS;

@@ -128,7 +128,7 @@ export class ServiceDenial extends Store {
       probes: number,
     ) => readonly [after: Denial | undefined, outcome: boolean],
   ): Promise<boolean> {
-    const { denial, denialEnded } = this.keys;
+    const { denial, denialEnded, spotCheck } = this.keys;
     for (;;) {
       const [fields, probes, now] = await Promise.all([
         this.redis.hgetall(denial),
@@ -141,11 +141,15 @@ export class ServiceDenial extends Store {
       const isRead = DENIAL_CAUSES.map(
         (cause) => ["HGET", denial, cause, fields[cause] ?? ""] as const,
       );
-      const write: Call =
+      const endedForMs = Math.ceil(this.#pauseMs * ENDED_FOR);
+      const writes: Call[] =
         after === undefined
-          ? ["SET", denialEnded, before?.probes ?? 0, "PX", Math.ceil(this.#pauseMs * ENDED_FOR)]
-          : ["HSET", denial, after.cause, textOf(after)];
-      if (await this.commit(isRead, [["DEL", denial], write])) return outcome;
+          ? [
+              ["SET", denialEnded, before?.probes ?? 0, "PX", endedForMs],
+              ["DEL", spotCheck],
+            ]
+          : [["HSET", denial, after.cause, textOf(after)]];
+      if (await this.commit(isRead, [["DEL", denial], ...writes])) return outcome;
     }
   }
 }

@@ -23,6 +23,8 @@ export const keysOf = (prefix: string) =>
     inFlight: `${prefix}:line:in-flight`,
     /** Sorted set crmCode → when it is read once more, ms: a late request may have taken effect since. */
     verify: `${prefix}:verify`,
+    /** Flag: a write was chosen to be read once more within the last hour. */
+    spotCheck: `${prefix}:verify:chosen`,
     /** Hash: hash of a record of the CRM → the crmCode to which it led, where its own id does not say it. */
     subjects: `${prefix}:subjects`,
     /** Sorted set [older crmCode, newer one], as JSON → when a record of the CRM got the newer one, ms. */

@@ -138,7 +138,7 @@ export class Outage extends Store {
   /** While other processes change it too, one of them succeeds each time. */
   async #change(reduce: (before: Breaker, now: number) => Breaker): Promise<Change> {
     for (;;) {
-      const { outage } = this.keys;
+      const { outage, spotCheck } = this.keys;
       const [text, now] = await Promise.all([this.redis.hget(outage, FIELD), this.time()]);
       const before = breakerOf(text);
       const after = reduce(before, now);
@@ -147,6 +147,7 @@ export class Outage extends Store {
       const calls: Call[] = [
         ["DEL", outage],
         ...(next === "" ? [] : [["HSET", outage, FIELD, next] as const]),
+        ...(before.open && !after.open ? [["DEL", spotCheck] as const] : []),
       ];
       if (next === isRead[3] || (await this.commit([isRead], calls))) {
         this.#seen = after;

@@ -1,10 +1,11 @@
 /**
  * Proofs that are verified once, some minutes later: an earlier request of the same record had no answer, and
- * could still have taken effect after the state that was proven; or the write is one of many that are checked. The state stays with its record until then.
+ * could still have taken effect after the state that was proven, and the state stays with its record until then; or the
+ * write is a spot check, of which Redis keeps no values.
  */
 import { expire, verified, withdraw } from "../sync/person.ts";
-import type { Staged } from "../sync/record.ts";
-import { OfRecords, unchanged } from "./record-store.ts";
+import type { Staged, TakenState } from "../sync/record.ts";
+import { OfRecords, unchanged, type RecordStore } from "./record-store.ts";
 
 /** A proof that one process verifies. */
 export interface DueProof {
@@ -17,16 +18,32 @@ export interface DueProof {
   readonly isSpotCheck: boolean;
 }
 
-/** One of so many writes is read once more, the first of them after a quarter: more would spend the quota on it. */
-const WRITES_A_CHECK = 200;
-
 export class Verifications extends OfRecords {
-  #written = 0;
+  readonly #hourMs: number;
+  /** What this process has written last of what is checked; undefined: nothing since its start. */
+  #checked: TakenState | undefined;
 
-  /** Whether the write that this process has just made is one of those that are checked. */
-  isToBeChecked(): boolean {
-    this.#written += 1;
-    return this.#written % WRITES_A_CHECK === WRITES_A_CHECK / 4;
+  /** @param hourMs of the quota. */
+  constructor(records: RecordStore, hourMs: number) {
+    super(records);
+    this.#hourMs = hourMs;
+  }
+
+  /**
+   * Whether a write that was just answered is read once more: one an hour is, and the first one after this process has
+   * started, or a denial or an outage has ended (they delete the key).
+   */
+  async isToBeChecked(state: TakenState): Promise<boolean> {
+    const { spotCheck } = this.keys;
+    if (this.#checked === undefined) await this.redis.del(spotCheck);
+    if (!(await this.claimFor(spotCheck, this.#hourMs))) return false;
+    this.#checked = state;
+    return true;
+  }
+
+  /** What was written, if this process knows it. */
+  written({ crmCode }: DueProof): TakenState | undefined {
+    return this.#checked?.crmCode === crmCode ? this.#checked : undefined;
   }
 
   /** @param now Redis' time, ms */

@@ -271,7 +271,7 @@ function defineOwn(registry: Registry, withExemplars: boolean) {
     ),
     relationsNotStored: counter(
       "relations_not_stored_total",
-      "Changes that the service had confirmed, and did not have when they were read minutes later; one of 200 is read.",
+      "Changes that the service had confirmed, and did not have when they were read minutes later: one an hour is, and the first after a start, a denial or an outage.",
     ),
     relationsUnknown: counter(
       "relations_unknown_total",

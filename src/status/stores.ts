@@ -101,7 +101,7 @@ export function openStores(config: Config, redis: Redis, tracing: Tracing = NO_T
     line: new Line(redis, keys),
     thinEvents,
     staged: new StagedStates(records, { age, hourMs }),
-    verifications: new Verifications(records),
+    verifications: new Verifications(records, hourMs),
     terminationGuard: new TerminationGuard(redis, keys, {
       limit: config.TERMINATE_LIMIT,
       windowMs: config.QUOTA_HOUR_MS * TERMINATION_HOURS,

@@ -109,11 +109,17 @@ function isBehind(staged: Staged, known: Orders, settled: Orders): boolean {
   return later(fields, known.fields) < settled.fields;
 }
 
-/** The service has something else than was proven: the state is sent again, unless the record has changed since. */
+/**
+ * The service has something else than was proven: the state is sent again, unless the record has changed since. Of a
+ * spot check only the process that wrote it has the values.
+ */
 export function withdraw(known: KnownRecord, version: number, at: Now): Changed {
   const { row, staged } = known;
   if (staged?.phase !== "proven" || staged.version !== version) return undefined;
-  const { proof: _, provedAt: __, spotCheck: ___, ...state } = staged;
+  // The service was read, and has something else: what the next update changes is not known.
+  const uncertain = row && { ...row, uncertain: true, marks: undefined };
+  if (staged.spotCheck === true) return { ...known, row: uncertain, staged: undefined };
+  const { proof: _, provedAt: __, ...state } = staged;
   // Who pauses or cancels the lane bulk means imports, not this state. The late request has arrived by now: to verify
   // again what is sent again would never end where the service changes what it is sent.
   const waits: Staged = {
@@ -125,8 +131,7 @@ export function withdraw(known: KnownRecord, version: number, at: Now): Changed 
     since: at.now,
     firstTime: at.now,
   };
-  // The service was read, and has something else: what the next update changes is not known.
-  return { ...known, row: row && { ...row, uncertain: true, marks: undefined }, staged: waits };
+  return { ...known, row: uncertain, staged: waits };
 }
 
 /** The service has what was proven, or nothing more can be found out. */

@@ -80,8 +80,8 @@ export type Doubt = "missing" | "accepted" | "renamed" | "variant" | "lagging" |
  * The newest change of one record. Times are Redis' time, ms, but for `time` and `firstTime`, which are of the CRM.
  *   waits   it is to be sent: in the line of its lane, at `due`
  *   held    a termination, or an update that empties fields, which a person must release; in no line
- *   proven  it was sent. An earlier request may still take effect, or it is checked as one of many, so the relation is
- *           read once more at `due`
+ *   proven  it was sent. An earlier request may still take effect, or it is a spot check (without its texts), so the relation
+ *           is read once more at `due`
  *   left    it was dropped or given up while a request may still take effect: at `due` the row becomes uncertain
  */
 export interface Staged {
@@ -121,7 +121,7 @@ export interface Staged {
   readonly doubt?: Doubt | undefined;
   /** An earlier request of the record may still take effect. */
   readonly late?: boolean | undefined;
-  /** It is proven, and is read once more as one of many. */
+  /** It is proven, and is read once more as a spot check. */
   readonly spotCheck?: boolean | undefined;
   /** What the service has, sealed: read because no event brought fields, or because a termination needs its own. */
   readonly found?: string | undefined;

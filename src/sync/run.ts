@@ -133,8 +133,11 @@ function afterProof(
   if (!isProven) {
     return leftOf({ ...staged, late: late || undefined, taken: undefined, heldUntil }, at);
   }
+  const { event: _, ...status } = staged.status;
   return {
     ...staged,
+    // A spot check compares hashes: no values are kept for it.
+    ...(!late && { fields: undefined, status, found: undefined, about: undefined }),
     phase: "proven",
     // Of its tries, the next ones know nothing.
     counts: undefined,

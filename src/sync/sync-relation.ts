@@ -56,8 +56,8 @@ export interface SyncPorts {
   send(decision: Sendable, state: TakenState): Promise<ServiceReply>;
   /** @param end how the run ends, for the history of the record. */
   settle(state: TakenState, how: Settlement, end: Omit<RunEnd, "finished">): Promise<SettleResult>;
-  /** Whether this write, which was answered, is read once more: one of many is. */
-  isToBeChecked(): boolean;
+  /** Whether this write, which was answered, is read once more as a spot check. */
+  isToBeChecked(state: TakenState): Promise<boolean>;
   /** Writes the change's line of the audit trail. */
   audit(state: TakenState, change: AuditedChange): Promise<void>;
   storeDeadLetter(
@@ -148,7 +148,7 @@ async function carryOut(
       const { dead, end, settlement } = settled;
       if (dead !== undefined) await ports.storeDeadLetter(state, dead.reason, dead.problems);
       const isWritten = reply.kind === "created" || reply.kind === "updated";
-      const spotCheck = isWritten && settlement.finished && ports.isToBeChecked();
+      const spotCheck = isWritten && settlement.finished && (await ports.isToBeChecked(state));
       // Before the ledger knows it: after a crash in between the change runs again, and has two lines.
       const change = auditedChange(decision, settled, state);
       if (change !== undefined) await ports.audit(state, change);

@@ -54,7 +54,7 @@ export function storesOf(redis: Redis, options: Options = {}) {
     deadLetters: new DeadLetters(records),
     held: new HeldTerminations(records),
     bulkChanges: new BulkChanges(records),
-    verifications: new Verifications(records),
+    verifications: new Verifications(records, hourMs ?? 3_600_000),
     settledLately: new SettledLately(records),
   };
 }

@@ -258,7 +258,7 @@ async function runRecord(runtime: Runtime, crmCode: string): Promise<Partial<Pre
     fingerprintsWithout: () => fingerprintOf,
     admitTermination: async () => true,
     admitUpdate: async () => [],
-    isToBeChecked: () => false,
+    isToBeChecked: async () => false,
     async send(decision) {
       if (decision.kind !== "check") shown.decision = decision.kind;
       return { kind: "throttled" };

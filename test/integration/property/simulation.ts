@@ -354,7 +354,7 @@ export class Simulation {
         return taken;
       },
       admitUpdate: async () => [],
-      isToBeChecked: () => false,
+      isToBeChecked: async () => false,
       admitTermination: async (state, when) => {
         await run.checkpoint();
         return this.#guard.admit(state, when);
