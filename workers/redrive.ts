@@ -59,7 +59,7 @@ const MOST_FETCHED = 1000;
 
 async function fetchLacking(runtime: Runtime, grown: readonly string[]): Promise<void> {
   const { clock, ledger, log, tenantLists } = runtime;
-  const missed: Record<string, number> = {};
+  const missed: Record<string, number> = Object.fromEntries(grown.map((field) => [field, 0]));
   let fetched = 0;
   for await (const { orders, terminated, without } of ledger.rows()) {
     const lacks = without?.fields.filter((field) => grown.includes(field)) ?? [];
@@ -69,9 +69,9 @@ async function fetchLacking(runtime: Runtime, grown: readonly string[]): Promise
   }
   if (fetched > 0) log.info({ fields: grown, records: fetched }, "value_lists.fetched_again");
   for (const [field, records] of Object.entries(missed)) {
-    log.warn({ fields: [field], records }, "value_lists.values_left_out");
+    if (records > 0) log.warn({ fields: [field], records }, "value_lists.values_left_out");
   }
-  if (Object.keys(missed).length > 0) await tenantLists.noteMissed(missed, clock.now());
+  await tenantLists.noteMissed(missed, clock.now());
 }
 
 /** Clocks of processes and of Redis may differ by this, ms. */

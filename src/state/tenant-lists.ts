@@ -25,7 +25,7 @@ const YOUNG_HOURS = 1 / 60;
 /** How long an event that the lists refuse waits for them to be fetched again, ms. */
 const WAIT_MS = 30_000;
 
-/** For how long missed values are added up, ms. */
+/** For how long missed values are remembered, ms. */
 const MISSED_MS = 30 * 24 * 3_600_000;
 
 /** Relations that were sent without a value which the lists may allow by now. */
@@ -176,10 +176,7 @@ export class StoredTenantLists extends Store {
   async noteMissed(missed: Readonly<Record<string, number>>, now: number): Promise<void> {
     const before = await readOne(this.redis, this.missedReading());
     const isOld = before === undefined || now - before.at > MISSED_MS;
-    const records: Record<string, number> = isOld ? {} : { ...before.records };
-    for (const [field, count] of Object.entries(missed)) {
-      records[field] = (records[field] ?? 0) + count;
-    }
+    const records = { ...(isOld ? {} : before.records), ...missed };
     const text = JSON.stringify({ at: now, records } satisfies MissedValues);
     await this.write("HSET", this.keys.schemaConfig, "missed", text);
   }

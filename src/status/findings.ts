@@ -278,10 +278,10 @@ function* listFindings(readings: Readings, hourMs: number): Iterable<Finding> {
     yield warning("the-value-lists-are-old", says);
   }
   const from = Math.max(comparedAt(reconciliation), now - MISSED_NAMED_MS);
-  if (listsMissed !== undefined && listsMissed.at > from) {
-    const fields = Object.entries(listsMissed.records).map(
-      ([field, count]) => `${field} (${counted(count, "relation")})`,
-    );
+  const fields = Object.entries(listsMissed?.records ?? {}).flatMap(([field, count]) =>
+    count === 0 ? [] : [`${field} (${counted(count, "relation")})`],
+  );
+  if (listsMissed !== undefined && listsMissed.at > from && fields.length > 0) {
     const says = `Since ${clockTime(listsMissed.at)} the tenant's lists allow more. Sent without a value were ${fields.join(", ")}, at most: each gets it with its next event; reconcile an export of the CRM to send all.`;
     yield warning("values-that-the-lists-lacked", says);
   }

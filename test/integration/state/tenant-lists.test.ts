@@ -126,10 +126,10 @@ it("remembers what a list has lost until it has it again", async () => {
   expect(other.current().get("service")?.lost).toBe("any");
 });
 
-it("adds up the records that lack a value and are not sent again by themselves", async () => {
+it("remembers by field how many relations lack a value and are not fetched", async () => {
   const missed = () => readOne(redis, lists.missedReading());
   expect(await missed()).toBeUndefined();
   await lists.noteMissed({ service: 2 }, 1);
   await lists.noteMissed({ service: 1, branch: 3 }, 2);
-  expect(await missed()).toEqual({ at: 2, records: { service: 3, branch: 3 } });
+  expect(await missed()).toEqual({ at: 2, records: { service: 1, branch: 3 } });
 });

@@ -206,7 +206,10 @@ it("value lists that were not fetched for a day are named, with their age", () =
 });
 
 it("records that were sent without a value that is allowed by now are named until a comparison began", () => {
-  const listsMissed = { at: NOW - 10 * MINUTE, records: { service: 2, branch: 1 } };
+  const listsMissed = {
+    at: NOW - 10 * MINUTE,
+    records: { service: 2, branch: 1, industrySector: 0 },
+  };
   const section = "values-that-the-lists-lacked";
   expect(said({ listsMissed })).toEqual([
     [section, expect.stringContaining("service (2 relations), branch (1 relation)")],
