@@ -95,7 +95,7 @@ test("a change waits for its line on a full disk, and is settled once it has it"
   await rm(path);
   await waitFor(async () => (await runtime.ledger.row("p1"))?.exists, { what: "it is settled" });
   expect(await access.isReady()).toBe(true);
-  expect(await runtime.redis.exists(runtime.keys.staged("p1"))).toBe(0);
+  expect(await runtime.staged.unsynced(["p1"])).toEqual([]);
   const [start, change] = await auditLinesIn(path);
   expect(start).toMatchObject({
     act: "process.start",
