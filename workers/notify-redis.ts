@@ -2,6 +2,7 @@
  * Notifies that Redis cannot be used. The processes cannot agree then, so each notifies it by itself, by
  * the rules of all notifications, and says which process it is.
  */
+import { backoffMs } from "../src/event/backoff.ts";
 import { messagesOf, type Message } from "../src/notify/message.ts";
 import type { Sender } from "../src/notify/send.ts";
 import { transitions, type Notice, type NotifyState } from "../src/notify/transitions.ts";
@@ -40,6 +41,10 @@ interface Waiting {
 export function watchRedis(runtime: Runtime, sender: Sender): RedisWatch {
   const { clock, config, metrics } = runtime;
   const hourMs = config.QUOTA_HOUR_MS;
+  const pauses = {
+    firstMs: FIRST_PAUSE_HOURS * hourMs,
+    longestMs: LONGEST_PAUSE_HOURS * hourMs,
+  };
   const waiting: Waiting[] = [];
   let state: NotifyState = { topics: {} };
 
@@ -73,9 +78,8 @@ export function watchRedis(runtime: Runtime, sender: Sender): RedisWatch {
       const isGivenUp = now - oldest.madeAt >= GIVE_UP_HOURS * hourMs;
       if (result === "sent" || isGivenUp) waiting.shift();
       if (result !== "sent" && isGivenUp) metrics.notifications.inc({ result: "given_up" });
-      const longestMs = LONGEST_PAUSE_HOURS * hourMs;
-      oldest.dueAt = now + Math.min(FIRST_PAUSE_HOURS * hourMs * 2 ** oldest.tries, longestMs);
       oldest.tries += 1;
+      oldest.dueAt = now + backoffMs(oldest.tries, pauses);
     },
   };
 }

@@ -6,6 +6,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { resolve } from "node:path";
+import { backoffMs } from "../src/event/backoff.ts";
 import type { Part } from "../src/ops/shutdown.ts";
 import { DropFolder, type Look } from "../src/reconcile/drop/drop-folder.ts";
 import { removeOld } from "../src/reconcile/drop/remove-old.ts";
@@ -24,8 +25,7 @@ const LOOK_MS = 2000;
 const QUIET_MS = 60_000;
 
 /** Pauses after a failure that may pass, doubled each time, ms. */
-const FIRST_PAUSE_MS = 10_000;
-const LONGEST_PAUSE_MS = 3_600_000;
+const PAUSES = { firstMs: 10_000, longestMs: 3_600_000 };
 
 /** After this long each process that runs has said whether it has a schedule, and a killed one counts as ended, ms. */
 const END_SCHEDULE_MS = 60_000;
@@ -131,8 +131,8 @@ function createPause() {
     },
     isOn: () => performance.now() < endsAt,
     begin(reason: string) {
-      endsAt = performance.now() + Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** times);
       times += 1;
+      endsAt = performance.now() + backoffMs(times, PAUSES);
       why = reason;
     },
     end() {

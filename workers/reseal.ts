@@ -3,6 +3,7 @@
  * when something cannot be opened.
  */
 import { randomUUID } from "node:crypto";
+import { backoffMs } from "../src/event/backoff.ts";
 import { sealedIn, SEALED_FOR } from "../src/event/inbox.ts";
 import { startPolling, type Polling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
@@ -10,13 +11,13 @@ import { describeRedis, isLocal, parseRedisUrl } from "../src/ops/redis-url.ts";
 
 /** Pause between two passes, ms. It doubles after each pass that has found no less than the one before. */
 const AGAIN_MS = 5000;
-const LONGEST_PAUSE_MS = 600_000;
+const PAUSES = { firstMs: AGAIN_MS, longestMs: 600_000 };
 
 export function keepSealed(runtime: Runtime): Polling {
   const { inbox, log, rarely, resealing } = runtime;
   const owner = randomUUID();
   let foundBefore = Number.POSITIVE_INFINITY;
-  let pauseMs = AGAIN_MS;
+  let passes = 0;
   let nextAt = 0;
   return startPolling({
     everyMs: AGAIN_MS,
@@ -35,9 +36,9 @@ export function keepSealed(runtime: Runtime): Polling {
       }
       log.info({ values: pass.found, missing: pass.missing }, "state.sealed_again");
       // What is left may need a key that only a restart brings.
-      pauseMs = pass.found < foundBefore ? AGAIN_MS : Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+      passes = pass.found < foundBefore ? 1 : passes + 1;
       foundBefore = pass.found;
-      nextAt = performance.now() + pauseMs;
+      nextAt = performance.now() + backoffMs(passes, PAUSES);
     },
     onError: (error) => rarely.warn({ err: error }, "state.sealing_failed"),
   });

@@ -4,6 +4,7 @@
  * allowed by now). One process requests them; all read them from Redis. Dead letters that may pass
  * by a changed list are redriven, and records whose relation lacks a value of a list that has more are fetched again.
  */
+import { backoffMs } from "../src/event/backoff.ts";
 import { tenantFields } from "../src/service-spec/tenant-lists.ts";
 import type { Part } from "../src/ops/shutdown.ts";
 import { startPolling } from "./poll.ts";
@@ -18,12 +19,12 @@ const CHECK_MS = 5000;
 const CLAIM_MS = 60_000;
 
 /**
- * A failed request is repeated after a pause that doubles from the first to the longest, ms: each costs quota.
+ * A failed request is repeated after a pause that doubles from the first to the longest: each costs quota.
  * While no list is known, events wait for it.
  */
-const PAUSES_MS = {
-  known: { first: CLAIM_MS, longest: 900_000 },
-  unknown: { first: 4000, longest: 300_000 },
+const PAUSES = {
+  known: { firstMs: CLAIM_MS, longestMs: 900_000 },
+  unknown: { firstMs: 4000, longestMs: 300_000 },
 };
 
 /** Most fields that a log line names. */
@@ -57,8 +58,7 @@ export function keepTenantLists(
         failures = isFetched ? 0 : failures + 1;
         if (!isFetched) {
           const isKnown = (await tenantLists.fetchedAt()) !== undefined;
-          const { first, longest } = PAUSES_MS[isKnown ? "known" : "unknown"];
-          await tenantLists.release(Math.min(longest, first * 2 ** (failures - 1)));
+          await tenantLists.release(backoffMs(failures, PAUSES[isKnown ? "known" : "unknown"]));
         }
       }
       if (!(await tenantLists.reload())) return;

@@ -2,6 +2,7 @@
  * Makes sure of a token's tenant before anything is sent with it: a token that has changed may be that of
  * another tenant, and persons would reach a stranger. What the ledger knows must be there.
  */
+import { backoffMs } from "../src/event/backoff.ts";
 import type { ServiceAddress } from "../src/service/open-service.ts";
 import type { TokenDoubt } from "../src/state/heartbeats.ts";
 import { tokenName } from "../src/state/known-service.ts";
@@ -16,8 +17,7 @@ const CHECK_MS = 1000;
 const SAMPLES = 3;
 
 /** A check without an answer is repeated after a pause that doubles from the first to the longest, ms. */
-const FIRST_PAUSE_MS = 1000;
-const LONGEST_PAUSE_MS = 60_000;
+const PAUSES = { firstMs: 1000, longestMs: 60_000 };
 
 /** The relations of another tenant's token are looked for again after this, ms. */
 const FOREIGN_PAUSE_MS = 600_000;
@@ -49,7 +49,7 @@ export function keepTenantKnown(
   const { knownService, log, rarely, tenant } = runtime;
   let checked = "";
   let checks = 0;
-  let pauseMs = FIRST_PAUSE_MS;
+  let failures = 0;
   let nextAt = 0;
 
   async function check(own: string, known: readonly string[], signal: AbortSignal): Promise<void> {
@@ -61,8 +61,9 @@ export function keepTenantKnown(
       return tenant.accept(own);
     }
     tenant.refuse(verdict);
-    nextAt = performance.now() + (verdict === "foreign" ? FOREIGN_PAUSE_MS : pauseMs);
-    pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2);
+    failures += 1;
+    const pauseMs = verdict === "foreign" ? FOREIGN_PAUSE_MS : backoffMs(failures, PAUSES);
+    nextAt = performance.now() + pauseMs;
   }
 
   const unlisten = tenant.onChange(() => {
@@ -79,7 +80,7 @@ export function keepTenantKnown(
       if (known.length === 0) return;
       if (own !== checked) {
         checked = own;
-        pauseMs = FIRST_PAUSE_MS;
+        failures = 0;
         nextAt = 0;
       }
       if (performance.now() < nextAt || (await access.isDenied())) return;

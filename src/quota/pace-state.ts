@@ -4,6 +4,7 @@
  * which is written only if nobody else has changed it meanwhile (lua/take.lua, lua/change-pacing.lua).
  * Times in ms, by Redis' clock.
  */
+import { backoffMs, spread } from "../event/backoff.ts";
 import { turnAt, type Pace } from "./pacing.ts";
 
 /** What QUOTA_PACING allows: see docs/adr/0002. */
@@ -144,8 +145,7 @@ export const missReply = (state: PaceState, now: number): PaceState => ({
 });
 
 /** The wait after a 429 that asks for none: it doubles with each failure, and half of it is random, ms. */
-const BACKOFF_BASE_MS = 1000;
-const BACKOFF_CAP_MS = 300_000;
+const BACKOFF = { firstMs: 1000, longestMs: 300_000 };
 
 /** This many 429s in a row are believed to ask for the right wait. */
 const BELIEVED_STOPS = 3;
@@ -171,8 +171,7 @@ export function throttle(
   rules: PaceRules,
 ): PaceState {
   const failures = state.failures + (state.stop > now ? 0 : 1);
-  const longest = Math.min(BACKOFF_CAP_MS, BACKOFF_BASE_MS * 2 ** Math.min(failures - 1, 20));
-  const own = longest * (0.5 + random / 2);
+  const own = spread(backoffMs(failures, BACKOFF), random);
   const believed = askedMs !== undefined && failures <= BELIEVED_STOPS;
   const wait = believed ? askedMs : Math.max(askedMs ?? 0, own);
   const stop = Math.max(state.stop, Math.ceil(now + wait));

@@ -3,6 +3,7 @@
  * one denied request stops every process; kept, so that a restart does not probe at once.
  */
 import type { Redis } from "ioredis";
+import { backoffMs } from "../event/backoff.ts";
 import { readOne, reading, type Reading } from "../ops/redis-reading.ts";
 import { DENIAL_CAUSES, type DenialCause } from "../sync/outcomes.ts";
 import { type Call, Store } from "./store.ts";
@@ -114,7 +115,8 @@ export class ServiceDenial extends Store {
   }
 
   #pauseAfter(probes: number): number {
-    return Math.ceil(this.#pauseMs * Math.min(2 ** probes, LONGEST_PAUSE));
+    const longestMs = this.#pauseMs * LONGEST_PAUSE;
+    return Math.ceil(backoffMs(probes + 1, { firstMs: this.#pauseMs, longestMs }));
   }
 
   /**

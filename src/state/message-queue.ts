@@ -1,5 +1,6 @@
 /** Messages that wait to be sent: the oldest first, by one process at a time. What a message says is not known here. */
 import type { Redis } from "ioredis";
+import { backoffMs } from "../event/backoff.ts";
 import { reading, type Reading } from "../ops/redis-reading.ts";
 import { type Call, Store } from "./store.ts";
 import type { Keys } from "./keys.ts";
@@ -93,7 +94,7 @@ export abstract class MessageQueue<Message extends WaitingMessage> extends Store
     if (failed === undefined) calls.push(["DEL", tried]);
     else {
       const longestMs = hourMs * LONGEST_PAUSE_HOURS;
-      const ownMs = hourMs * FIRST_PAUSE_HOURS * 2 ** Math.min(tries, 10);
+      const ownMs = backoffMs(tries + 1, { firstMs: hourMs * FIRST_PAUSE_HOURS, longestMs });
       const pauseMs = Math.min(Math.max(ownMs, failed.waitMs ?? 0), longestMs);
       calls.push(
         ["HSETNX", tried, "since", now],

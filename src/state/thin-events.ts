@@ -4,6 +4,7 @@
  */
 import type { Job, Queue, QueueOptions } from "bullmq";
 import type { Redis } from "ioredis";
+import { backoffMs, spread } from "../event/backoff.ts";
 import { ownData, removeStuck, stuckJobs, type StuckJob } from "../event/job-data.ts";
 import { openQueue } from "../event/open-queue.ts";
 import type { Lane } from "../event/lane.ts";
@@ -42,12 +43,11 @@ export interface TakenThinEvent {
   readonly raw: string;
 }
 
-const LONGEST_PAUSE_MS = 300_000;
-const FIRST_PAUSE_MS = 1000;
+const PAUSES = { firstMs: 1000, longestMs: 300_000 };
 
 /** The pause before the next try, ms. Half of it is random, so that tries spread. */
 export const fetchPauseMs = (tries: number, random: () => number): number =>
-  Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(tries - 1, 20)) * (0.5 + random() / 2);
+  spread(backoffMs(tries, PAUSES), random());
 
 /** BullMQ hands out jobs without a priority before those with one. */
 const BULK_PRIORITY = 1;

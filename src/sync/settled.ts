@@ -1,4 +1,5 @@
 /** What a reply leads to: how the taken state is given back, and how its run ends. */
+import { backoffMs, spread } from "../event/backoff.ts";
 import type { TenantLists } from "../service-spec/tenant-lists.ts";
 import type { DeadReason } from "./dead-letter.ts";
 import type { FingerprintOf } from "./fingerprint.ts";
@@ -92,8 +93,8 @@ export function retryDelay(
   random: () => number,
   { longestMs = LONGEST_MS, shareMs = 0 } = {},
 ): number {
-  const own = Math.min(longestMs, baseMs * 2 ** Math.min(tries - 1, 30));
-  return Math.round(Math.max(own, shareMs) * (0.5 + random() / 2));
+  const own = backoffMs(tries, { firstMs: baseMs, longestMs });
+  return Math.round(spread(Math.max(own, shareMs), random()));
 }
 
 /**
