@@ -7,6 +7,7 @@ import type { Known } from "../sync/decide.ts";
 import { agrees, agreesWithRow, meaningfulFields, SORTED_FIELDS } from "../sync/fingerprint.ts";
 import { keptFieldsOf, type Keeps } from "../sync/keeps.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
+import { fieldHash, HASH_LENGTH, hashAt } from "../sync/marks.ts";
 import type { Staged } from "../sync/record.ts";
 import type { WantedStatus } from "../sync/mapped.ts";
 import { fieldsIn, type RecordRow } from "./work-file.ts";
@@ -96,31 +97,23 @@ export function resolve(
   return row.terminated === wanted.ends ? "equal" : "differs";
 }
 
-/** A short hash of each field of a body, in the order of SORTED_FIELDS; 0: the field has no value. */
-export type Digests = Uint32Array;
+/** Stands for a field without a value; no hash looks so. */
+const NONE = " ".repeat(HASH_LENGTH);
 
-/** @param seed keeps the digests of two runs apart, so that a value cannot be looked up by its own. */
+/**
+ * A hash of each field of a body, in the order of SORTED_FIELDS. That two bodies differ is known by their
+ * fingerprints: this only names where.
+ * @param secret of one comparison
+ */
 export function digestsOf(
   body: Readonly<Record<string, unknown>>,
   variant: Variant,
-  seed: number,
-): Digests {
+  secret: string,
+): string {
   const fields = new Map(meaningfulFields(body));
-  return Uint32Array.from(SORTED_FIELDS[variant], (field) => {
-    const value = fields.get(field);
-    return value === undefined ? 0 : digestOf(JSON.stringify(value), seed);
-  });
-}
-
-const FNV_PRIME = 0x01000193;
-
-/** FNV-1a; never 0. That two bodies differ is known by their fingerprints: this only names where. */
-function digestOf(text: string, seed: number): number {
-  let hash = seed >>> 0;
-  for (let at = 0; at < text.length; at += 1) {
-    hash = Math.imul(hash ^ text.charCodeAt(at), FNV_PRIME);
-  }
-  return hash >>> 0 || 1;
+  return SORTED_FIELDS[variant]
+    .map((field) => (fields.has(field) ? fieldHash(secret, field, fields.get(field)) : NONE))
+    .join("");
 }
 
 /** Of the fields that differ, those in which the CRM has no value: the service would lose its own. */
@@ -130,22 +123,23 @@ export function emptiedIn({
   variant,
 }: Pick<RecordRow, "digests" | "fields" | "variant">): string[] {
   if (digests === null || variant === null) return [];
-  const values = new Uint32Array(new Uint8Array(digests).buffer);
   const names = SORTED_FIELDS[variant];
-  return fieldsIn(fields).filter((field) => field !== "type" && values[names.indexOf(field)] === 0);
+  const isEmpty = (field: string) => hashAt(digests, names.indexOf(field)) === NONE;
+  return fieldsIn(fields).filter((field) => field !== "type" && isEmpty(field));
 }
 
 /** Names of the fields that differ between two bodies of one variant, and that a PUT would change. */
 export function changedFields(
   variant: Variant,
-  before: Digests,
-  after: Digests,
+  before: string,
+  after: string,
   keeps: Keeps,
 ): string[] {
   const kept = keptFieldsOf(variant, keeps);
   return SORTED_FIELDS[variant].filter((field, index) => {
-    if (before[index] === after[index]) return false;
+    const was = hashAt(before, index);
+    if (was === hashAt(after, index)) return false;
     const keep = kept?.[field];
-    return keep === undefined || (keep === "ifPresent" && before[index] === 0);
+    return keep === undefined || (keep === "ifPresent" && was === NONE);
   });
 }

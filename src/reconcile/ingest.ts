@@ -1,5 +1,5 @@
 /** Reads the whole snapshot into the work file: crmCode, fingerprint and order of every record. */
-import { randomInt } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { splitSubject } from "../event/crm-event.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import type { Unread } from "../mapping/unread-paths.ts";
@@ -59,7 +59,7 @@ export async function ingest(
   const known = work.progress("ingested") as Ingested | undefined;
   if (known !== undefined) return known;
   work.clear();
-  const seed = randomInt(1, 2 ** 31);
+  const seed = randomUUID();
   work.note("seed", seed);
   let idChecked = false;
   let sourceChecked = false;
@@ -145,7 +145,7 @@ export function absentObjects(work: WorkFile, { objects }: Pick<Mapping, "object
   return objects.filter((object) => !present.includes(object.toLowerCase()));
 }
 
-function keep(record: PlannedRecord, seed: number, work: WorkFile): "repeated" | undefined {
+function keep(record: PlannedRecord, seed: string, work: WorkFile): "repeated" | undefined {
   if (record.kind === "wanted") return keepWanted(record, seed, work);
   const { crmCode, position, place } = record;
   if (record.kind !== "ignored")
@@ -158,11 +158,11 @@ function keep(record: PlannedRecord, seed: number, work: WorkFile): "repeated" |
 
 function keepWanted(
   { crmCode, position, place, order, wanted, body }: Extract<PlannedRecord, { kind: "wanted" }>,
-  seed: number,
+  seed: string,
   work: WorkFile,
 ): "repeated" | undefined {
   const { fingerprint, lacks, notUnderstood, partial, variant, status, ends } = wanted;
-  const digests = body && variant && new Uint8Array(digestsOf(body, variant, seed).buffer);
+  const digests = body && variant && digestsOf(body, variant, seed);
   // Of several events of one record the newest counts. A record that can be used replaces one that cannot.
   const older = "DELETE FROM records WHERE code = ? AND ord < ? AND kind IS NOT 'duplicate'";
   work.run(older, crmCode, order);

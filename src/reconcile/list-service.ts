@@ -161,7 +161,7 @@ async function keepPage(
     [...rows].map(([crmCode, { row }]) => [crmCode, row] as const),
     askedAt,
   );
-  const seed = (work.progress("seed") as number | undefined) ?? 0;
+  const seed = (work.progress("seed") as string | undefined) ?? "";
   const order = (work.progress("order") as string | undefined) ?? "";
   return work.together(() => {
     let { active, relations: listed } = before;
@@ -239,7 +239,7 @@ function keepRelation(
 }
 
 interface RelationContext extends Pick<ServiceToList, "fingerprintOf" | "keeps"> {
-  readonly seed: number;
+  readonly seed: string;
   /** Of an event of the time when the snapshot was taken. */
   readonly order: string;
   readonly body: string | undefined;
@@ -266,12 +266,11 @@ function fieldsOf(
   { digests, variant }: RecordRow,
   relation: Relation,
   row: LedgerRow,
-  seed: number,
+  seed: string,
   keeps: Keeps,
 ): string[] {
   // A termination needs no fields of the record.
   if (digests === null || variant === null) return ["relationStatus"];
   if (row.variant !== variant) return ["type"];
-  const wanted = new Uint32Array(new Uint8Array(digests).buffer);
-  return changedFields(row.variant, digestsOf(relation, row.variant, seed), wanted, keeps);
+  return changedFields(row.variant, digestsOf(relation, row.variant, seed), digests, keeps);
 }

@@ -174,7 +174,7 @@ function identityOf(session: Session, snapshot: OpenSnapshot, options: Compariso
   const parts = [
     // Of the columns of the work file.
     [
-      "4",
+      "5",
       baseUrl,
       config.QUEUE_PREFIX,
       mappingHash,

@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS progress (name TEXT PRIMARY KEY, value TEXT NOT NULL)
 -- kind is NULL until the record was compared.
 CREATE TABLE IF NOT EXISTS records (
   code TEXT PRIMARY KEY, position INTEGER, ord TEXT NOT NULL, status TEXT NOT NULL,
-  fingerprint TEXT, unclear TEXT, partial TEXT, lacks TEXT, kept TEXT, variant TEXT, ends INTEGER NOT NULL, digests BLOB,
+  fingerprint TEXT, unclear TEXT, partial TEXT, lacks TEXT, kept TEXT, variant TEXT, ends INTEGER NOT NULL, digests TEXT,
   kind TEXT, was TEXT, fields TEXT, body TEXT
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS rejects (
@@ -50,7 +50,7 @@ export type RecordRow = {
   readonly variant: Variant | null;
   /** 1: the relation must be terminated. */
   readonly ends: number;
-  readonly digests: Uint8Array | null;
+  readonly digests: string | null;
   readonly kind: string | null;
   /** Fingerprint of what the service lists; null: it lists nothing. */
   readonly was: string | null;

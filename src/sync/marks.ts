@@ -7,13 +7,17 @@ import { ALWAYS_FILLED, fieldsOfLetters, filledIn } from "./emptied.ts";
 import { meaningfulFields, type MarksOf } from "./fingerprint.ts";
 import type { LedgerRow } from "./ledger-row.ts";
 
-/** Characters of base64url in a mark: 18 bits, so that one changed field in 262,144 is not named. */
-const LENGTH = 3;
+/** Characters of base64url in a hash of a field: 18 bits, so that one changed field in 262,144 is not named. */
+export const HASH_LENGTH = 3;
 
 /** What has a mark, in its order. */
 const markedIn = (filled: string): string[] => [...ALWAYS_FILLED, ...fieldsOfLetters(filled)];
 
-const shortHash = (text: string): string => hash("sha256", text, "base64url").slice(0, LENGTH);
+const shortHash = (text: string): string => hash("sha256", text, "base64url").slice(0, HASH_LENGTH);
+
+/** @param secret hashes of one value with two secrets cannot be compared, nor looked up without one */
+export const fieldHash = (secret: string, field: string, value: unknown): string =>
+  shortHash(secret + JSON.stringify([field, value]));
 
 /**
  * In front stands the id of the key: marks of two keys cannot be compared.
@@ -29,9 +33,7 @@ export function marksWith(secret: Buffer | string): MarksOf {
     const values = new Map(fields);
     // Of its own for each relation: equal values of two persons have different marks.
     const own = createHmac("sha256", key).update(String(body["crmCode"])).digest("base64url");
-    const marks = markedIn(filledIn(body)).map((field) =>
-      shortHash(own + JSON.stringify([field, values.get(field)])),
-    );
+    const marks = markedIn(filledIn(body)).map((field) => fieldHash(own, field, values.get(field)));
     return keyId + marks.join("");
   };
 }
@@ -65,6 +67,10 @@ function marksOfRow({ fingerprint, filled, marks }: MarkedRow): Map<string, stri
   // Without a fingerprint the rest of the row is from before the service was found to have something else.
   if (fingerprint === undefined || filled === undefined || marks === undefined) return undefined;
   const names = [KEY, ...markedIn(filled)];
-  if (marks.length !== names.length * LENGTH) return undefined;
-  return new Map(names.map((name, at) => [name, marks.slice(at * LENGTH, (at + 1) * LENGTH)]));
+  if (marks.length !== names.length * HASH_LENGTH) return undefined;
+  return new Map(names.map((name, at) => [name, hashAt(marks, at)]));
 }
+
+/** The hash in this place of a row of them. */
+export const hashAt = (hashes: string, place: number): string =>
+  hashes.slice(place * HASH_LENGTH, (place + 1) * HASH_LENGTH);
