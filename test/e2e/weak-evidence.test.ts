@@ -135,25 +135,6 @@ it("a proxy's 404 pages lose no deletion and no change", () =>
     expect(countOf(proxy, "changed", "POST")).toBe(1);
   }));
 
-it("one false 404 in the service's own form loses no deletion", () =>
-  withProxy(IN_TIME, async ({ sandbox, proxy, daemon }) => {
-    await push(daemon, [personEvent("a"), personEvent("b")]);
-    await waitUntilSettled(daemon);
-    const lied = new Set<string>();
-    proxy.answer = ({ method, path }) => {
-      if (method === "POST" || path.includes("?") || lied.has(path)) return;
-      lied.add(path);
-      return errorResponse(404);
-    };
-    await push(daemon, [deleted("a"), personEvent("b", { city: "Bern" })]);
-    await waitUntilSettled(daemon);
-    const relations = await sandbox.relations();
-    expect(relations.get("a")).toMatchObject({ relationStatus: "terminated" });
-    expect(relations.get("b")).toMatchObject({ city: "Bern" });
-    // No 409 on the way: the 404 was not believed.
-    expect(countOf(proxy, "b", "POST")).toBe(1);
-  }));
-
 it.each([
   ["a firewall's page", htmlPage(403)],
   ["an ErrorResponse", errorResponse(403)],
@@ -209,22 +190,6 @@ it("404 to every PUT and 409 to every POST of one code ends as a dead letter tha
     expect(letters).toMatchObject([{ crmCode: "A", reason: "contradiction" }]);
     expect(await daemon.metric("crmsync_relations_gone_total")).toBe(0);
     expect(countOf(proxy, "A")).toBeLessThanOrEqual(12);
-  }));
-
-it("a deletion is a deletion, also when its record has become the other variant", () =>
-  withProxy({}, async ({ sandbox, daemon, env }) => {
-    await push(daemon, [personEvent("a", { city: "Bern" })]);
-    await waitUntilSettled(daemon);
-    const company = { type: "Fund", crmCode: "a", name: "Fund One" };
-    const type = "crm.record.deleted";
-    await push(daemon, [personEvent("a", {}, { type, data: { record: company } })]);
-    await waitUntilSettled(daemon);
-    expect((await sandbox.relations()).get("a")).toMatchObject({
-      type: "Person",
-      city: "Bern",
-      relationStatus: "terminated",
-    });
-    expect(await deadLetters(env)).toEqual([]);
   }));
 
 it("a success is a success, whichever: no request is repeated, and nothing stops", () =>

@@ -58,47 +58,6 @@ test("a plan is not begun if one of an older snapshot went on after it was made"
   expect((await sandbox.relations()).get("p399")).toMatchObject({ city: "Trier" });
 });
 
-test("a plan that was interrupted ends when a later one of its kind replaces it", async () => {
-  await using dir = await tempDir();
-  const all = codes(0, 400).map((n) => person(n));
-  await using sandbox = await sandboxWith(dir, all);
-  const env = envFor(sandbox, { DATA_DIR: dir.path });
-  const exported = async (name: string, city: string) => {
-    await writeFile(join(dir.path, name), lines(codes(0, 400).map((n) => person(n, { city }))));
-    return join(dir.path, name);
-  };
-  const first = await exported("crm-1.ndjson", "Trier");
-  const later = await exported("crm-2.ndjson", "Metz");
-  const options = ["--apply", "--yes", "--json"];
-  {
-    // Nothing sends its changes.
-    await using command = spawnCrmsync(
-      ["reconcile", first, "--as-of", "2026-01-01T08:00:00Z", ...options],
-      { env },
-    );
-    await waitUntilFed(env);
-    command.kill("SIGKILL");
-    await command.ended;
-  }
-  await using daemon = await localDaemon(env);
-  await waitUntilSettled(daemon);
-  expect((await daemon.status()).bulk.plan).toMatchObject({ entries: 400, left: 100 });
-  expect((await reconcile(env, [later, "--as-of", "2026-01-01T09:00:00Z", ...options])).code).toBe(
-    0,
-  );
-  // Readings are shared for a second.
-  await waitFor(async () => (await daemon.status()).bulk.plan === null, {
-    what: "the interrupted plan is not told any more",
-  });
-  const listed = await reconcile(env, ["--list"]);
-  expect(listed.out).toMatch(/carried out: 400 of 400[^]*cancelled after 300 of 400/);
-  const again = await reconcile(env, [first, "--as-of", "2026-01-01T08:00:00Z", ...options]);
-  expect(again.code, again.err).toBe(0);
-  expect(JSON.parse(again.out.split("\n")[0] ?? "")).toMatchObject({ counts: { newer: 400 } });
-  await waitUntilSettled(daemon);
-  expect((await sandbox.relations()).get("p7")).toMatchObject({ city: "Metz" });
-});
-
 test("the same command goes on with its interrupted plan in the file of --plan, and says so", async () => {
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(dir, []);

@@ -70,28 +70,6 @@ it("filled to the brim through BullMQ before the daemon starts: it starts, and d
   await expectAll(sandbox, daemon, "Ada", count);
 });
 
-it("filled through BullMQ twice while the service is away: it drains each time", async () => {
-  await using redis = await ownRedis({ maxmemory: String(LIMIT) });
-  await using sandbox = await startSandbox();
-  await using daemon = await startDaemon(envFor(redis, sandbox));
-  for (const name of ["Ada", "Eda"]) {
-    const end = await armFault(sandbox, { fault: "error", status: 503, times: 1_000_000 });
-    const count = await fillThroughBullmq(redis, name);
-    // The service is away for longer than it takes to notice it.
-    await waitFor(async () => (await daemon.status()).sendingStopped.includes("unavailable"), {
-      what: "the outage is noticed",
-    });
-    const { processes, findings } = await daemon.status();
-    expect(processes.length).toBe(1);
-    expect(findings.map(({ runbook }) => runbook)).toContain(
-      "docs/runbook.md#crmsyncredisnearlyfull",
-    );
-    await end();
-    await waitUntilSettled(daemon);
-    await expectAll(sandbox, daemon, name, count);
-  }
-});
-
 it("filled through HTTP: 503 with Retry-After well before the limit, and 202 when it has drained", async () => {
   await using redis = await ownRedis({ maxmemory: String(LIMIT) });
   await using sandbox = await startSandbox();

@@ -190,18 +190,3 @@ it("a service that was reset under a running daemon is found, and ledger forget 
   await waitUntilSettled(daemon);
   expect((await sandbox.requests())["create 409"] ?? 0).toBe(0);
 });
-
-it("ledger forget of one record: its next event costs a request although it says the same", async () => {
-  await using redis = await ownRedis();
-  await using sandbox = await localSandbox();
-  const env = envOn(redis, sandbox);
-  await using daemon = await localDaemon(env);
-  await daemon.push([personEvent("1")]);
-  await waitUntilSettled(daemon);
-  expect(await crmsync(["ledger", "forget", "1", "--apply"], env)).toBe("forgot 1");
-  await daemon.push([personEvent("1")]);
-  await waitFor(async () => ((await sandbox.requests())["update 200"] ?? 0) > 0, {
-    what: "it is sent again",
-  });
-  await waitUntilSettled(daemon);
-});

@@ -41,7 +41,7 @@ test.for([
     const noProxy = entries.replace("<port>", String(portOf(service)));
     const httpProxy = `http://127.0.0.1:${portOf(proxy)}`;
     const origin = `http://localhost:${portOf(service)}`;
-    const agent = createAgent({ proxy: { httpProxy, noProxy }, connectTimeout: 1000 });
+    const agent = createAgent({ proxy: { httpProxy, noProxy }, connectTimeout: 60_000 });
     const { body } = await agent.request({ origin, path: "/", method: "GET" });
     await body.dump();
     await agent.close();
