@@ -64,6 +64,7 @@ async function requestFor(
   { redisUrl, runtime, service }: Run,
 ): Promise<RunRequest> {
   const { accept, asOf, encoding, idFrom, name, object } = taken.task;
+  const { records, skipColumns, skipRows } = taken.task;
   const isApplied = runtime.config.RECONCILE_APPLY !== undefined;
   return {
     input: { file: taken.path },
@@ -75,6 +76,7 @@ async function requestFor(
       idFrom,
       encoding,
       object,
+      reading: { records, skipColumns, skipRows },
       kind: kindOfFile(name),
       isApplied,
       report: taken.report,

@@ -22,6 +22,7 @@ import { showBar } from "./bars.ts";
 import { forgetComparison, listComparisons } from "./reconcile/list.ts";
 import { compareAll } from "./reconcile/compare.ts";
 import type { ReconcileOptions } from "./reconcile/options.ts";
+import { COLUMNS, numbersOf, ROWS } from "../snapshot/item.ts";
 import { ENCODINGS } from "../snapshot/scan-file.ts";
 import { Choice } from "./choice.ts";
 import { withStores } from "./with-stores.ts";
@@ -71,7 +72,10 @@ export function reconcileCommand(): Command {
     .addOption(
       new Choice("--encoding <name>", "how a file was saved; else it is found out", ENCODINGS),
     )
-    .option("--whole", "the file is all of the CRM, although it names another page")
+    .option("--whole", "an object around a list of records has all records of the CRM")
+    .option("--records <path>", "where that list is, as data.contacts; it has all records")
+    .option("--skip-rows <numbers>", "rows of a table that are no records, as 2 or 1,-1", rowsOf)
+    .option("--skip-columns <numbers>", "columns of a table that are left out, as 1", columnsOf)
     .option("--first-load", "most records are new at the service")
     .option(
       "--accept <fields>",
@@ -116,6 +120,18 @@ function fieldsOf(text: string): string[] {
   if (unknown === undefined) return fields;
   throw new InvalidArgumentError(`The service has no field ${unknown}.`);
 }
+
+/** @throws InvalidArgumentError */
+function numbersIn(text: string, form: RegExp): number[] {
+  try {
+    return numbersOf(text, "They", form);
+  } catch (error) {
+    throw new InvalidArgumentError((error as UserError).message);
+  }
+}
+
+const rowsOf = (text: string): number[] => numbersIn(text, ROWS);
+const columnsOf = (text: string): number[] => numbersIn(text, COLUMNS);
 
 async function reconcile(name: string | undefined, options: ReconcileOptions): Promise<void> {
   requireSense(name, options);
@@ -176,6 +192,9 @@ const OF_COMPARISONS = {
   firstLoad: "--first-load",
   encoding: "--encoding",
   whole: "--whole",
+  records: "--records",
+  skipRows: "--skip-rows",
+  skipColumns: "--skip-columns",
   report: "--report",
 } as const satisfies Partial<Record<keyof ReconcileOptions, string>>;
 
@@ -265,11 +284,14 @@ async function begunPlan(
 async function newSnapshot(
   session: Session,
   name: string | undefined,
-  { encoding, from, object, whole }: ReconcileOptions,
+  options: ReconcileOptions,
 ): Promise<OpenSnapshot> {
+  const { encoding, from, object, records, skipColumns, skipRows } = options;
   if (from !== undefined) return listWithBar(session, from, object);
   const snapshot = await openSnapshot(name ?? "-", session.dir, encoding);
-  return { ...snapshot, isWhole: whole === true };
+  const { terminateMissing = false, whole = records !== undefined } = options;
+  const mustBeWhole = terminateMissing && !whole;
+  return { ...snapshot, reading: { records, skipColumns, skipRows, mustBeWhole } };
 }
 
 /** @param object lists this one only */

@@ -180,13 +180,23 @@ function nextOf(
   const token = paging === "link" ? undefined : paging.token;
   const found =
     paging === "link"
-      ? /<([^>]+)>(?=[^,<]*;\s*rel="?next\b)/i.exec(String(headers?.["link"] ?? ""))?.[1]
+      ? nextLink(String(headers?.["link"] ?? ""))
       : named(body, token ?? paging.next ?? "");
   if (found === undefined || found === null || found === "" || found === false) return undefined;
   const text = textOf(found);
   if (text === "") return NO_LIST;
   const next = token === undefined ? sameOrigin(text, url, "/") : text;
   return next === asked ? sameAgain("where the next page is") : next;
+}
+
+/** `<https://…>; rel="prev next"`, several parted by commas (RFC 8288): `rel` is a list of words. */
+function nextLink(header: string): string | undefined {
+  for (const [, address, parameters = ""] of header.matchAll(/<([^>]*)>([^<]*)/g)) {
+    const rel = /;\s*rel\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;,"']+))/i.exec(parameters) ?? [];
+    const words = (rel[1] ?? rel[2] ?? rel[3] ?? "").toLowerCase().split(/\s+/);
+    if (words.includes("next")) return address;
+  }
+  return undefined;
 }
 
 const isNumbered = (paging: Paging): boolean =>

@@ -248,7 +248,7 @@ async function outlookOf(
 
 async function planFor(
   { baseUrl, config, dir, mapping, mappingHash, stores }: Session,
-  { listing, path, scan }: OpenSnapshot,
+  { listing, path, reading, scan }: OpenSnapshot,
   made: Made,
   { doubts, requests }: { readonly doubts: string[]; readonly requests: number },
   entries: Iterable<PlanEntry>,
@@ -273,6 +273,7 @@ async function planFor(
       asOf: new Date(asOf).toISOString(),
       object,
       idFrom,
+      reading,
     },
     requests,
     ...(doubts.length > 0 && { doubts }),

@@ -188,7 +188,7 @@ export async function openSnapshotOf(
   { header: { snapshot } }: OpenPlan,
   name?: string,
 ): Promise<OpenSnapshot> {
-  const { encoding, from } = snapshot;
+  const { encoding, from, reading } = snapshot;
   const file = name ?? snapshot.file;
   if (file === undefined) {
     throw new UserError(
@@ -197,8 +197,7 @@ export async function openSnapshotOf(
   }
   return from !== undefined && name === undefined
     ? openListing(session, from, file)
-    : // That it is whole was said when the plan was made.
-      { ...(await openSnapshot(file, session.dir, encoding)), isWhole: true };
+    : { ...(await openSnapshot(file, session.dir, encoding)), reading };
 }
 
 export function listedCrm(config: Config, crm: string): CrmSource {

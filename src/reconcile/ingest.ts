@@ -6,6 +6,7 @@ import type { Unread } from "../mapping/unread-paths.ts";
 import type { Problem } from "../event/problem.ts";
 import { digestsOf } from "./compare.ts";
 import {
+  noRecord,
   planRecord,
   requireNoSource,
   requireOwnCode,
@@ -66,6 +67,7 @@ export async function ingest(
   const counts = { records: 0, ignored: 0, nameless: 0, repeated: 0 };
   const objects = new Set<string>();
   const values = new ValueCounts();
+  const odd = new OddRows();
   let batch: PlannedRecord[] = [];
   const flush = () => {
     work.together(() => {
@@ -87,11 +89,15 @@ export async function ingest(
     counts.records += 1;
     if (record.kind === "ignored") counts.ignored += 1;
     else if (record.crmCode === undefined) counts.nameless += 1;
-    if (record.kind === "wanted") values.add(record);
+    if (record.kind === "wanted") {
+      values.add(record);
+      odd.see(event, record.crmCode);
+    }
     batch.push(record);
     if (batch.length === BATCH) flush();
   }
   flush();
+  for (const row of odd.rows()) rejectOddRow(row, work);
   const ingested = {
     ...counts,
     skipped: skipped(),
@@ -101,6 +107,40 @@ export async function ingest(
   };
   work.note("ingested", ingested);
   return ingested;
+}
+
+interface OddRow {
+  readonly crmCode: string;
+  readonly place: string;
+  readonly position: number;
+}
+
+/** So many rows of a table may be names, types or sums. */
+const MOST_ODD = 3;
+
+/** Rows of a table without a digit in their id, where all others have one: a second row of names, of types, a sum. */
+class OddRows {
+  #others = 0;
+  #odd: OddRow[] = [];
+
+  see({ event, header, place, position }: SnapshotEvent, crmCode: string): void {
+    if (header === undefined) return;
+    const { recordId } = splitSubject(String(event["subject"]));
+    if (/\p{N}/u.test(recordId)) this.#others += 1;
+    else if (this.#odd.length <= MOST_ODD) this.#odd.push({ crmCode, place, position });
+  }
+
+  rows(): readonly OddRow[] {
+    return this.#odd.length <= Math.min(MOST_ODD, this.#others) ? this.#odd : [];
+  }
+}
+
+function rejectOddRow({ crmCode, place, position }: OddRow, work: WorkFile): void {
+  const rule = `must look like the other ids of the file, which have digits${noRecord(place)}`;
+  const problem = { field: "crmCode", rule, kind: "an id without a digit" };
+  reject(work, { position, place, code: crmCode }, "invalid", [problem]);
+  const sql = "UPDATE records SET kind = 'invalid' WHERE code = ? AND position = ?";
+  work.run(sql, crmCode, position);
 }
 
 /** Counts values that the mapping left out, and those that it could use. */

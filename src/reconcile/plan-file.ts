@@ -10,6 +10,7 @@ import { jsonIn } from "../event/exact-json.ts";
 import { UserError } from "../ops/user-error.ts";
 import { linesOfUtf8 } from "../ops/utf8-text.ts";
 import { writeWhole } from "../ops/write-whole.ts";
+import { readingSchema } from "../snapshot/item.ts";
 import { ENCODINGS } from "../snapshot/scan-file.ts";
 import { TryLater } from "./try-later.ts";
 
@@ -35,6 +36,7 @@ const headerSchema = z.object({
     object: z.string().optional(),
     idFrom: z.string().optional(),
     encoding: z.enum(ENCODINGS).optional(),
+    reading: readingSchema.optional(),
   }),
   /** Requests that it needs. */
   requests: z.number(),

@@ -161,8 +161,14 @@ export async function requireOwnCode(
   const fields = Object.keys(parsed.event.data?.record ?? {});
   const named = [...fields.slice(0, MOST_FIELDS), ...(fields.length > MOST_FIELDS ? ["…"] : [])];
   throw new UserError(
-    `${place} ${lacks}, from which the mapping makes the crmCode: name the right field by --id-from. Its fields: ${named.join(", ")}`,
+    `${place} ${lacks}, from which the mapping makes the crmCode: name the right field by --id-from. Its fields: ${named.join(", ")}${noRecord(place)}`,
   );
+}
+
+/** What to do with a row of a table that is no record. */
+export function noRecord(place: string): string {
+  const [, row] = /, row (\d+)$/.exec(place) ?? [];
+  return row === undefined ? "" : `; or, if the row is no record, give --skip-rows ${row}`;
 }
 
 /** @throws UserError when the crmCode of a record depends on who sends its events. */

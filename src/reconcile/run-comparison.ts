@@ -181,6 +181,7 @@ function identityOf(session: Session, snapshot: OpenSnapshot, options: Compariso
       snapshot.scan.hash,
       snapshot.scan.encoding,
       snapshot.path,
+      snapshot.reading,
       lists,
     ],
     [object, idFrom, showValues, isStartOfCommand ? undefined : asOf],

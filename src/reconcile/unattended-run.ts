@@ -12,6 +12,7 @@ import { notedKind } from "./kind-of-file.ts";
 import { openPlan, type OpenPlan } from "./plan-file.ts";
 import type { Session } from "./session.ts";
 import type { Summary } from "./summary.ts";
+import type { Reading } from "../snapshot/item.ts";
 import type { Encoding } from "../snapshot/scan-file.ts";
 import { TryLater } from "./try-later.ts";
 
@@ -27,6 +28,7 @@ export interface RunOptions extends Pick<
 > {
   /** How it was saved; undefined: it is found out. */
   readonly encoding?: Encoding | undefined;
+  readonly reading?: Reading | undefined;
   /** Whether the plan is carried out. */
   readonly isApplied: boolean;
 }
@@ -103,14 +105,14 @@ async function open(
   input: RunInput,
   options: RunOptions,
 ): Promise<{ snapshot: OpenSnapshot; plan: OpenPlan | undefined }> {
-  const { encoding, isApplied } = options;
+  const { encoding, isApplied, reading } = options;
   if ("plan" in input) {
     const plan = await askedPlan(input, options);
     return { plan, snapshot: await openSnapshotOf(session, plan) };
   }
   if ("file" in input) {
     const file = await openSnapshot(input.file, session.dir, encoding);
-    const snapshot = { ...file, name: basename(input.file) };
+    const snapshot = { ...file, name: basename(input.file), reading };
     if (!isApplied) return { plan: undefined, snapshot };
     await requireNewest(session, snapshot, options);
     return { plan: await unfinishedPlan(session, { hash: snapshot.scan.hash }), snapshot };

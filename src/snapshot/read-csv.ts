@@ -2,7 +2,7 @@
 import { Readable, pipeline } from "node:stream";
 import { CsvError, parse } from "csv-parse";
 import { UserError } from "../ops/user-error.ts";
-import type { Item } from "./item.ts";
+import type { Item, Reading } from "./item.ts";
 
 const DELIMITERS = [",", ";", "\t", "|"] as const;
 
@@ -12,26 +12,16 @@ const SAMPLE_ROWS = 20;
 /** A row of CSV has no more characters, so that a missing quote does not swallow the file. */
 const MAX_ROW = 1_000_000;
 
-/** What a report writes below its rows, in the first cell. */
-const FOOTER =
-  /^(?:\(?\d+ (?:rows?|records?|zeilen|datensätze|lignes|righe|filas|registros|rijen|linhas)\b|confidential information|copyright |© |(?:(?:grand |sub-?|eind)?tota(?:a?l|les?|is)s?|summe|somme|suma|soma|anzahl|aantal|nombre d[e']|generated (?:by|on|at))\b|gesamt|records?:|erstellt (?:am|von) |\*+ ?end of|end of (?:report|file)|ende de[rs] |fin d[ue] )/i;
-
-/** The same with numbers in other cells: nothing but the word. */
-const SUM =
-  /^(?:(?:grand |sub-?|eind)?tota(?:a?l|les?|is)(?: g[eé]n[eé]ral| geral| complessivo)?|gesamt(?:summe|ergebnis)?|summe|somme|suma|soma|anzahl|count|aantal|nombre)\s*:?$/i;
-const NUMBER = /^[\d.,'’\s%€$-]*$/;
-
-/** Rows with nothing but a first cell that are held back: they may belong to the footer. */
-const MOST_LONE = 20;
-
 /**
  * @param start the beginning of the text, which tells the delimiter.
- * @param onSkipped called for each row that is no record: only delimiters, or a report's footer
+ * @param onSkipped called for each row that is no record: it has no letter and no digit, repeats the names of the
+ *   columns, or is one of `reading.skipRows`
  */
 export async function* readCsv(
   file: string,
   start: string,
   texts: AsyncIterable<string>,
+  { skipColumns = [], skipRows = [] }: Reading = {},
   onSkipped: () => void = () => {},
 ): AsyncGenerator<Item> {
   // Excel writes the delimiter into a line of its own.
@@ -49,39 +39,23 @@ export async function* readCsv(
   pipeline(Readable.from(texts), parser, () => {});
   let columns: Columns = [];
   let header: Item["header"] = {};
-  let row = 0;
   let hasRows = false;
-  let lone: (readonly [row: number, cells: string[]])[] = [];
-  function* records(rows: typeof lone, isFooter = false): Generator<Item> {
-    for (const [number, cells] of rows) {
-      if (isFooter || isNoRecord(cells, columns)) onSkipped();
-      else {
-        const value = recordOf(file, number, columns, cells);
-        yield { place: `${file}, row ${number}`, value, ...(header && { header }) };
-      }
-    }
-  }
   try {
-    for await (const cells of parser as AsyncIterable<string[]>) {
-      // An empty line counts, as in a spreadsheet.
-      row += 1;
-      if (cells.length === 1 && cells[0] === "") continue;
+    for await (const [row, cells] of withoutRows(parser, skipRows, onSkipped)) {
+      const given = cells.map((cell, index) => (skipColumns.includes(index + 1) ? "" : cell));
       if (columns.length === 0) {
-        columns = columnsOf(file, cells);
+        columns = columnsOf(file, row, given);
         header = nested(columns.filter((name) => name !== "").map((name) => [name, name]));
         continue;
       }
       hasRows = true;
-      if (columns.length > 1 && isLone(cells) && lone.length < MOST_LONE) {
-        lone.push([row, cells]);
-      } else {
-        // Another row follows, so these were no footer.
-        yield* records([...lone, [row, cells]]);
-        lone = [];
+      if (isNoRecord(given, columns)) {
+        onSkipped();
+        continue;
       }
+      const value = recordOf(file, row, columns, given);
+      yield { place: `${file}, row ${row}`, value, ...(header && { header }) };
     }
-    const hasFooter = lone.some(([, [first = ""]]) => FOOTER.test(cellOf(first)));
-    yield* records(lone, hasFooter);
   } catch (error) {
     throw errorOf(file, error as Error);
   }
@@ -89,19 +63,33 @@ export async function* readCsv(
     throw new UserError(`${file} has a row of names and no record`);
 }
 
-/** Delimiters, dashes or the names of the columns alone, a footer, a row of sums. */
-function isNoRecord(cells: readonly string[], columns: Columns): boolean {
-  const [first = "", ...others] = cells;
-  const below = isLone(cells) ? FOOTER : SUM;
-  return (
-    !cells.some((cell) => /[\p{L}\p{N}]/u.test(cell)) ||
-    cells.every((cell, index) => cellOf(cell) === columns[index]) ||
-    (below.test(cellOf(first)) && others.every((cell) => NUMBER.test(cell)))
-  );
+/** The rows with their numbers, as a spreadsheet counts them: empty lines count, and are left out. */
+async function* withoutRows(
+  rows: AsyncIterable<string[]>,
+  skip: readonly number[],
+  onSkipped: () => void,
+): AsyncGenerator<readonly [row: number, cells: string[]]> {
+  const atEnd = Math.max(0, ...skip.map((number) => -number));
+  const held: (readonly [row: number, cells: string[]])[] = [];
+  let row = 0;
+  for await (const cells of rows) {
+    row += 1;
+    if (cells.length === 1 && cells[0] === "") continue;
+    if (skip.includes(row)) onSkipped();
+    else held.push([row, cells]);
+    const next = held.length > atEnd ? held.shift() : undefined;
+    if (next !== undefined) yield next;
+  }
+  for (const [index, one] of held.entries()) {
+    if (skip.includes(index - held.length)) onSkipped();
+    else yield one;
+  }
 }
 
-const isLone = ([first = "", ...others]: readonly string[]): boolean =>
-  cellOf(first) !== "" && others.every((cell) => cell.trim() === "");
+/** No letter and no digit, as Excel leaves rows of delimiters; or the names of the columns once more. */
+const isNoRecord = (cells: readonly string[], columns: Columns): boolean =>
+  !cells.some((cell) => /[\p{L}\p{N}]/u.test(cell)) ||
+  cells.every((cell, index) => cellOf(cell) === columns[index]);
 
 /** A byte order mark stands in the middle where files were put together. */
 const cellOf = (cell: string): string => cell.replaceAll(/[\u200b\u2060\ufeff\u00ad]/g, "").trim();
@@ -109,8 +97,13 @@ const cellOf = (cell: string): string => cell.replaceAll(/[\u200b\u2060\ufeff\u0
 /** Names of the columns; "" for one that has none. */
 type Columns = readonly string[];
 
-function columnsOf(file: string, cells: readonly string[]): Columns {
+function columnsOf(file: string, row: number, cells: readonly string[]): Columns {
   const names = cells.map(cellOf);
+  if (names[0]?.startsWith("#") === true) {
+    throw new UserError(
+      `${file}, row ${row} begins with #, and should name the columns: if it is a comment, give --skip-rows ${row}`,
+    );
+  }
   const named = names.filter((name) => name !== "");
   const known = new Set<string>();
   const twice = named.find((name) => known.size === known.add(name).size);
@@ -125,7 +118,7 @@ function columnsOf(file: string, cells: readonly string[]): Columns {
 function recordOf(file: string, row: number, columns: Columns, cells: readonly string[]) {
   if (cells.length !== columns.length) {
     throw new UserError(
-      `${file}, row ${row} does not have as many columns as the first row: the file is cut off, or its columns are shifted`,
+      `${file}, row ${row} does not have as many columns as the first row: the file is cut off, its columns are shifted, or the row is no record: then give --skip-rows ${row}`,
     );
   }
   const fields: [string, string][] = [];
@@ -133,8 +126,9 @@ function recordOf(file: string, row: number, columns: Columns, cells: readonly s
     if (value === "") continue;
     const name = columns[index] ?? "";
     if (name === "") {
+      const column = index + 1;
       throw new UserError(
-        `${file}, row ${row} has a value in column ${index + 1}, which has no name: the columns are shifted, or the first row is a title; it must name the columns`,
+        `${file}, row ${row} has a value in column ${column}, which has no name: the columns are shifted, or the first row is a title (give --skip-rows 1), or it is an index (give --skip-columns ${column})`,
       );
     }
     fields.push([name, value]);

@@ -1,26 +1,27 @@
 /** Records in JSON: lines, a list, or the answer of a CRM's API. Lines and lists are never whole in memory. */
 import { parseExactly, jsonFaultAt, type Place } from "../event/exact-json.ts";
+import { isObject } from "../mapping/is-object.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { Item } from "./item.ts";
-import { hintsIn, listedRecords } from "./listed-records.ts";
+import type { Reading } from "./item.ts";
+import { listAt, listedRecords } from "./listed-records.ts";
 import { linesOf, lostCharacter, requireReadable } from "./read-text.ts";
 
 /**
  * Records by lines, or one document over many lines.
- * @param isWhole the user says that the file is whole, whatever its answers say
+ * @throws UserError for one object without a list, and for an object around a list where the file must be whole.
  */
 export async function* readObjects(
   file: string,
   texts: AsyncIterable<string>,
-  isWhole: boolean,
+  reading: Reading,
 ): AsyncGenerator<Item> {
   let number = 0;
   let previous: Piece | undefined;
   let isFirst = true;
   let document: string[] | undefined;
   let characters = 0;
-  let items = 0;
-  let answers = 1;
+  let isAlone = true;
   for await (const line of linesOf(texts, file)) {
     number += 1;
     if (document === undefined && line.trim() === "") continue;
@@ -34,8 +35,8 @@ export async function* readObjects(
       requireReadable((characters += line.length), file);
     } else {
       if (previous !== undefined) {
-        items += yield* itemsOf(previous.place, valueOf(file, previous));
-        answers += 1;
+        isAlone = false;
+        yield* itemsOf(previous.place, valueOf(file, previous), reading);
       }
       previous = { place, text: line, from: { line: number, column: 1 } };
     }
@@ -43,8 +44,8 @@ export async function* readObjects(
   const last = document === undefined ? previous : { place: file, text: document.join("\n") };
   if (last === undefined) return;
   const value = valueOf(file, last);
-  items += yield* itemsOf(last.place, value);
-  if (!isWhole) requireAll(last.place, value, { answers, items });
+  const mustBeList = isAlone && (document !== undefined || reading.mustBeWhole === true);
+  yield* itemsOf(last.place, value, reading, mustBeList);
 }
 
 /** A text that is to be JSON. */
@@ -64,36 +65,33 @@ function valueOf(name: string, { place, text, from }: Piece): unknown {
   throw new UserError(`${name} ${why} at line ${line}, column ${column}`);
 }
 
-/**
- * A record that is on a page which is not in the file would count as deleted in the CRM. The last answer counts: an
- * earlier one may count records that were deleted since.
- */
-function requireAll(
+/** @param mustBeList one record alone is no export */
+function* itemsOf(
   place: string,
   value: unknown,
-  { answers, items }: { readonly answers: number; readonly items: number },
-): void {
-  const { next, pages, total } = hintsIn(value);
-  const says = [
-    next !== undefined && `by ${next} that more pages follow, and they are not in the file`,
-    total > items && `that there are ${total} records, and the file has ${items}`,
-    pages > answers && `that there are ${pages} pages, and the file has ${answers}`,
-  ].find((one) => one !== false);
-  if (says === undefined) return;
-  throw new UserError(
-    `${place} says ${says}: get all pages, and put one answer on each line. If the file is whole all the same, give --whole`,
-  );
+  { mustBeWhole = false, records }: Reading,
+  mustBeList = false,
+): Generator<Item> {
+  const list = records === undefined ? listedRecords(value) : listAt(place, value, records);
+  if (Array.isArray(list)) {
+    if (mustBeWhole) {
+      throw new UserError(
+        `${place} wraps its records in an object, as an answer of an API does, so that more may follow which are not in the file. If the file has all records of the CRM, give --whole; else write all of them into a JSON array, one on each line, or as CSV`,
+      );
+    }
+    for (const [index, item] of list.entries()) yield { place: itemOf(place, index), value: item };
+    return;
+  }
+  if (mustBeList && isObject(value) && !("specversion" in value)) throw noList(place, value);
+  yield { place, value };
 }
 
-/** @returns how many there are. */
-function* itemsOf(place: string, value: unknown): Generator<Item, number> {
-  const list = listedRecords(value);
-  if (!Array.isArray(list)) {
-    yield { place, value };
-    return 1;
-  }
-  for (const [index, item] of list.entries()) yield { place: itemOf(place, index), value: item };
-  return list.length;
+function noList(place: string, value: Readonly<Record<string, unknown>>): UserError {
+  const [name] = Object.entries(value).find(([, inner]) => Array.isArray(inner)) ?? [];
+  const meant = name === undefined ? "" : `, or name its list, for instance by --records ${name}`;
+  return new UserError(
+    `${place} is one object without a list of records: this is an answer of an API, not an export. Write the records into a JSON array, one on each line, or as CSV${meant}`,
+  );
 }
 
 /** The character U+FFFD, as an escape. */

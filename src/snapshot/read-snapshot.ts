@@ -3,7 +3,7 @@
  * of an API, or CSV. It may be larger than the memory.
  */
 import { UserError } from "../ops/user-error.ts";
-import type { Item } from "./item.ts";
+import type { Item, Reading } from "./item.ts";
 import { readCsv } from "./read-csv.ts";
 import { readList, readObjects } from "./read-json.ts";
 import { readText } from "./read-text.ts";
@@ -15,8 +15,7 @@ export interface Snapshot {
   /** Where it lies. */
   readonly file: string;
   readonly scan: Scan;
-  /** The user says that it is whole, also where an answer in it names another page. */
-  readonly isWhole?: boolean;
+  readonly reading?: Reading | undefined;
   /** Called for each piece that was read. */
   readonly onBytes?: (bytes: number) => void;
   /** Called for each row that is no record. */
@@ -50,15 +49,15 @@ export async function* readSnapshot(snapshot: Snapshot): AsyncGenerator<Item> {
 }
 
 function readerOf(
-  { isWhole = false, name, onSkipped }: Snapshot,
+  { name, onSkipped, reading = {} }: Snapshot,
   first: string,
   start: string,
   texts: AsyncIterable<string>,
 ) {
   if (first === "[") return readList(name, texts);
-  if (first === "{") return readObjects(name, texts, isWhole);
+  if (first === "{") return readObjects(name, texts, reading);
   if (first === "<") throw new UserError(`${name} is XML or HTML: export it as CSV or JSON`);
-  return readCsv(name, start, texts, onSkipped);
+  return readCsv(name, start, texts, reading, onSkipped);
 }
 
 async function* startingWith(start: string, rest: AsyncGenerator<string>): AsyncGenerator<string> {

@@ -3,13 +3,17 @@ import { parse } from "node:path";
 import { UserError } from "../../ops/user-error.ts";
 import { ENCODINGS } from "../../snapshot/scan-file.ts";
 import { normalTime } from "../../event/event-order.ts";
+import { COLUMNS, numbersOf, ROWS } from "../../snapshot/item.ts";
 import type { Traits } from "./quiet-watch.ts";
 import type { Task } from "./task.ts";
 
 const END = ".done";
 
 /** What a sender may say in a marker; the same as the options of the command. */
-export type MarkerOptions = Pick<Task, "accept" | "asOf" | "encoding" | "idFrom" | "object">;
+export type MarkerOptions = Pick<
+  Task,
+  "accept" | "asOf" | "encoding" | "idFrom" | "object" | "records" | "skipColumns" | "skipRows"
+>;
 
 export const isMarker = (name: string): boolean => name.endsWith(END);
 
@@ -34,6 +38,11 @@ const KEYS: Readonly<Record<string, (value: string, name: string) => MarkerOptio
     if (encoding !== undefined) return { encoding };
     throw new UserError(`${name}: encoding must be one of ${ENCODINGS.join(", ")}`);
   },
+  records: (records) => ({ records }),
+  "skip-rows": (value, name) => ({ skipRows: numbersOf(value, `${name}: skip-rows`, ROWS) }),
+  "skip-columns": (value, name) => ({
+    skipColumns: numbersOf(value, `${name}: skip-columns`, COLUMNS),
+  }),
   accept: (fields) => ({ accept: fields.split(",").map((field) => field.trim()) }),
 };
 

@@ -2,6 +2,7 @@
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { readingSchema } from "../../snapshot/item.ts";
 import { ENCODINGS } from "../../snapshot/scan-file.ts";
 
 /** Hidden, so that it is never taken for a snapshot. */
@@ -16,6 +17,7 @@ const taskSchema = z.object({
   idFrom: z.string().optional(),
   encoding: z.enum(ENCODINGS).optional(),
   accept: z.array(z.string()).readonly().optional(),
+  ...readingSchema.shape,
   /** Why its marker cannot be used. */
   problem: z.string().optional(),
   /** Runs that were begun and gave no answer. */

@@ -41,7 +41,7 @@ const WAYS: Readonly<Record<string, readonly [yaml: string, asked: string, answe
     (page, number, isLast, url) => {
       const first = `<${url.href}>; rel="first"`;
       url.searchParams.set("at", String(number + 1));
-      const link = isLast ? first : `${first}, <${url.href}>; rel="next"`;
+      const link = isLast ? first : `${first}, <${url.href}>; title=a; rel='last NEXT'`;
       return { headers: { link }, body: page };
     },
   ],

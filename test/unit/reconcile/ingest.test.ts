@@ -77,3 +77,41 @@ test("the first record without an id is named, if the crmCode needs it", async (
   await expect(ingest(withoutIds(), view, work)).rejects.toThrow("item 1 does not contain its id");
   work.remove();
 });
+
+const TABLE: Mapping = {
+  ...mapping,
+  map: async ({ recordId }, record) => {
+    return { kind: "mapped", crmCode: `c-${recordId}`, candidate: record ?? {}, warnings: [] };
+  },
+};
+
+async function rejectedIn(ids: readonly string[]): Promise<unknown[]> {
+  async function* rows() {
+    for await (const one of eventsOf(ids.map((id) => ({ ...USABLE, crmCode: `c-${id}` })))) {
+      const subject = `contact/${ids[one.position]}`;
+      const place = `crm.csv, row ${one.position + 2}`;
+      yield { ...one, place, header: {}, event: { ...one.event, subject } };
+    }
+  }
+  await using dir = await tempDir();
+  const work = new WorkFile(join(dir.path, "work.sqlite"));
+  const view = { mapping: TABLE, lists: new Map(), fingerprintOf, changed: {}, now: Date.now };
+  await ingest(rows(), view, work);
+  const rejects = [...work.all<{ code: string; problems: string }>("SELECT * FROM rejects")];
+  work.remove();
+  return rejects.map(({ code, problems }) => [code, JSON.parse(problems) as unknown]);
+}
+
+test.each([
+  ["a second row of names", ["Contact id", "1001", "1002"], "c-Contact id", "--skip-rows 2"],
+  ["a row of types", ["int", "1001"], "c-int", "--skip-rows 2"],
+  ["a sum", ["1001", "1002", "Total"], "c-Total", "--skip-rows 4"],
+])("%s is refused with its row", async (_, ids, code, remedy) => {
+  expect(await rejectedIn(ids)).toEqual([
+    [code, [expect.objectContaining({ rule: expect.stringContaining(remedy) as string })]],
+  ]);
+});
+
+test("rows whose ids are words are records", async () => {
+  expect(await rejectedIn(["ada", "bob", "cy", "di", "1"])).toEqual([]);
+});
