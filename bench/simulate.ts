@@ -8,17 +8,7 @@ import type { Lane } from "../src/event/lane.ts";
 import { claimTurn, paceRules, parsePaceState, type PaceState } from "../src/quota/pace-state.ts";
 import { HOUR_PARTS, paceOf, type Pace, type PacingView } from "../src/quota/pacing.ts";
 import type { Pace as RecordPace } from "../src/sync/ledger-row.ts";
-import {
-  gapOf,
-  leadOf,
-  learn,
-  NO_FIRST_CHANGES,
-  rankAgain,
-  rankOf,
-  SLICES_KEPT,
-  sliceMs,
-  sliceOf,
-} from "../src/sync/rank.ts";
+import { NO_FIRST_CHANGES, placeOf, SLICES_KEPT, sliceOf } from "../src/sync/rank.ts";
 import {
   laneOf,
   WaitingRecords,
@@ -64,12 +54,11 @@ function demandRanks({ hourMs }: Settings): RankOf {
   return (changes, rank, lowest) => {
     const [{ at, record }] = changes;
     const newest = changes.at(-1)?.at ?? at;
-    const learnt = learn(paces.get(record), first, newest, hourMs);
-    paces.set(record, learnt.pace);
-    first = learnt.first;
-    const lead = leadOf(newest, lowest);
-    if (rank !== undefined) return rankAgain(rank, lead, hourMs);
-    return rankOf(at, gapOf(learnt.pace, first, hourMs), lead);
+    const asked = { now: newest, lowestRank: lowest };
+    const place = placeOf(paces.get(record), first, asked, hourMs);
+    paces.set(record, place.pace);
+    first = place.first;
+    return rank === undefined ? place.rank.first - (newest - at) : place.rank.again(rank);
   };
 }
 
@@ -86,6 +75,7 @@ const NO_TURNS: PaceState = {
   stop: Number.NEGATIVE_INFINITY,
   turn: Number.NEGATIVE_INFINITY,
   tat: Number.NEGATIVE_INFINITY,
+  alone: Number.NEGATIVE_INFINITY,
 };
 
 class Simulation {
@@ -131,7 +121,7 @@ class Simulation {
     const pace = this.#pace(this.#view(), lane);
     // What is left of the hour is for live changes.
     if (pace === undefined) return this.#waitTo(this.#nextReturnAt);
-    const claim = { permitId: "", pace, lowestRank: this.#records.lowestRank };
+    const claim = { pace, lowestRank: this.#records.lowestRank };
     const turns = claimTurn(this.#turns, now, claim, this.#rules);
     if (typeof turns === "number") {
       return this.#waitTo(now + Math.max(WAIT_LEAST_MS, Math.min(turns, ASK_AGAIN_MS)));
@@ -220,7 +210,6 @@ class Simulation {
       remaining: perHour - held.length,
       returns,
       demand: Array.from({ length: SLICES_KEPT }, (_, n) => this.#changedIn(slice - 1 - n)),
-      current: { changed: this.#changedIn(slice), passed: now / sliceMs(hourMs) - slice },
       waiting: this.#records.count("live"),
       hourMs,
       liveReserve,

@@ -27,20 +27,14 @@ export interface FeedbackOptions {
 
 export type Feedback = ReturnType<typeof createFeedback>;
 
-export function createFeedback({
-  pacer,
-  slots,
-  hourMs,
-  refillMs,
-  log,
-  onThrottled,
-}: FeedbackOptions) {
-  async function throttled(headers: ReplyHeaders, { permitId, snapshot }: TakenPermit) {
+export function createFeedback(options: FeedbackOptions) {
+  const { pacer, slots, hourMs, refillMs, log, onThrottled } = options;
+  async function throttled(headers: ReplyHeaders, { snapshot }: TakenPermit) {
     const askedMs = waitAskedMs(headers, Date.now());
     // A 429 because other programs have spent the hour does not mean that bursts are forbidden.
     const spentElsewhere = remainingOf(headers) === 0 && (askedMs ?? 0) > refillMs;
     const unexplained = !spentElsewhere && snapshot.remaining > 0;
-    const { until, switched, began } = await pacer.throttled({ permitId, askedMs, unexplained });
+    const { until, switched, began } = await pacer.throttled({ askedMs, unexplained });
     if (began) onThrottled?.();
     const wait = { until: new Date(until).toISOString(), wait_asked_ms: askedMs };
     log.warn({ ...wait, unexplained }, "quota.throttled");

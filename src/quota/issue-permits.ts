@@ -1,11 +1,12 @@
-/** Issues permits to the calls of this process that wait: through the gate, then from the pacer. */
+/** Issues permits to the calls of this process that wait: through its limiter, then from the pacer. */
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import Bottleneck from "bottleneck";
 import type { Lane } from "../event/lane.ts";
 import type { Feedback } from "./feedback.ts";
 import type { Pacer, TakenPermit } from "./pacer.ts";
 import { Permit } from "./permit.ts";
 import type { SlidingLog } from "./sliding-log.ts";
-import Bottleneck from "bottleneck";
 
 // The limiter of this process, which every request goes through: two chained Bottlenecks, of the burst
 // and of the hour, as the service's limits say. They serve live calls before bulk ones, one at a time.
@@ -25,48 +26,27 @@ export const PRIORITY = { live: 3, returned: 5, bulk: 7 } as const;
 const HEARTBEAT_MS = 250;
 const HEARTBEATS = 20;
 
-/** The windows of which a job gives its part back, since it sent nothing that counts in them. */
-export type Windows = "both" | "hour";
-
 export type Gate = ReturnType<typeof createGate>;
 
 export function createGate({ perHour, hourMs, burst, burstMs }: GateOptions) {
-  const openPair = (hourly: number, inBurst: number) => {
-    const hour = new Bottleneck(reservoirOf(hourly, hourMs));
-    const bursts = new Bottleneck({ ...reservoirOf(inBurst, burstMs), maxConcurrent: 1 });
-    bursts.chain(hour);
-    return { hour, bursts, limits: `${hourly} ${inBurst}` };
-  };
-  let pair = openPair(perHour, burst);
-  const closePair = async ({ hour, bursts }: typeof pair) => {
-    await hour.disconnect(false);
-    await bursts.disconnect(false);
-  };
+  const hour = new Bottleneck(reservoirOf(perHour, hourMs));
+  const bursts = new Bottleneck({ ...reservoirOf(burst, burstMs), maxConcurrent: 1 });
+  bursts.chain(hour);
   return {
     /** Runs the job when its turn has come. */
-    pass: (priority: number, job: () => Promise<void>): Promise<void> =>
-      pair.bursts.schedule({ priority }, job),
+    pass: <T>(priority: number, job: () => Promise<T>): Promise<T> =>
+      bursts.schedule({ priority }, job),
 
-    async giveBack(windows: Windows): Promise<void> {
-      await pair.hour.incrementReservoir(1);
-      if (windows === "both") await pair.bursts.incrementReservoir(1);
+    /** A job sent nothing that counts in the hour, or in both windows. */
+    async giveBack(windows: "both" | "hour"): Promise<void> {
+      await hour.incrementReservoir(1);
+      if (windows === "both") await bursts.incrementReservoir(1);
     },
 
-    /**
-     * Takes other limits: those of a daemon hold for all processes. In a new pair, because
-     * `updateSettings` ends the refreshing of a local reservoir (Bottleneck 2.19.5). The calls that wait
-     * in the former pair pass at once: the sliding log is exact.
-     */
-    async follow(hourly: number, inBurst: number): Promise<void> {
-      if (pair.limits === `${hourly} ${inBurst}`) return;
-      const former = pair;
-      pair = openPair(hourly, inBurst);
-      await closePair(former);
-      await former.hour.incrementReservoir(Number.MAX_SAFE_INTEGER);
-      await former.bursts.incrementReservoir(Number.MAX_SAFE_INTEGER);
+    async close(): Promise<void> {
+      await hour.disconnect(false);
+      await bursts.disconnect(false);
     },
-
-    close: (): Promise<void> => closePair(pair),
   };
 }
 
@@ -89,99 +69,82 @@ export interface PermitIssuerOptions {
   readonly onError: (error: unknown) => void;
 }
 
-interface Waiter {
-  readonly lane: Lane;
-  grant(permit: Permit): void;
-  reject(reason: unknown): void;
-}
-
 export class PermitIssuer {
   readonly #options: PermitIssuerOptions;
-  readonly #waiting = new Set<Waiter>();
-  /** Resolves when the next waiter comes or goes. */
-  #changed = Promise.withResolvers<void>();
+  readonly #closing = new AbortController();
+  /** Live calls that wait. */
+  #live = 0;
 
   constructor(options: PermitIssuerOptions) {
     this.#options = options;
   }
 
-  acquire(lane: Lane, signal: AbortSignal | undefined): Promise<Permit> {
-    return new Promise((resolve, reject) => {
-      signal?.throwIfAborted();
-      const end = () => {
-        signal?.removeEventListener("abort", giveUp);
-        this.#waiting.delete(waiter);
-        this.#notify();
-      };
-      const waiter: Waiter = {
-        lane,
-        grant: (permit) => (end(), resolve(permit)),
-        reject: (reason) => (end(), reject(reason)),
-      };
-      const giveUp = () => waiter.reject(signal?.reason);
-      signal?.addEventListener("abort", giveUp, { once: true });
-      this.#waiting.add(waiter);
-      this.#notify();
-      void this.#enter(waiter, PRIORITY[lane]);
-    });
-  }
-
-  rejectAll(reason: unknown): void {
-    for (const waiter of this.#waiting) waiter.reject(reason);
-  }
-
-  #notify(): void {
-    this.#changed.resolve();
-    this.#changed = Promise.withResolvers<void>();
-  }
-
-  async #enter(waiter: Waiter, priority: number): Promise<void> {
-    const { gate, slots } = this.#options;
+  async acquire(lane: Lane, given: AbortSignal | undefined): Promise<Permit> {
+    const closing = this.#closing.signal;
+    const signal = given === undefined ? closing : AbortSignal.any([given, closing]);
+    signal.throwIfAborted();
+    const aborted = Promise.withResolvers<never>();
+    const onAbort = () => aborted.reject(signal.reason);
+    signal.addEventListener("abort", onAbort);
+    const count = lane === "live" ? 1 : 0;
+    this.#live += count;
+    const issued = this.#issue(lane, signal);
     try {
-      await slots.ready;
-      let taken: TakenPermit | undefined;
-      await gate.pass(priority, async () => {
-        taken = await this.#take(waiter);
-      });
-      if (taken !== undefined) return this.#grant(waiter, taken);
-      await gate.giveBack("both");
+      return await Promise.race([issued, aborted.promise]);
     } catch (error) {
-      await gate.giveBack("both");
-      waiter.reject(error);
+      // What comes too late goes back.
+      issued.then(
+        (permit) => permit.cancel(),
+        () => {},
+      );
+      throw error;
+    } finally {
+      this.#live -= count;
+      signal.removeEventListener("abort", onAbort);
     }
-    if (this.#waiting.has(waiter)) return this.#enter(waiter, PRIORITY.returned);
+  }
+
+  /** @param reason every call that waits gets it. */
+  rejectAll(reason: unknown): void {
+    this.#closing.abort(reason);
+  }
+
+  async #issue(lane: Lane, signal: AbortSignal): Promise<Permit> {
+    const { gate, slots } = this.#options;
+    await slots.ready;
+    let priority: number = PRIORITY[lane];
+    for (;;) {
+      let taken: TakenPermit | undefined;
+      try {
+        taken = await gate.pass(priority, () => this.#take(lane, signal));
+      } finally {
+        if (taken === undefined) await gate.giveBack("both");
+      }
+      priority = Math.min(priority, PRIORITY.returned);
+      const permit = taken && this.#permitOf(lane, taken);
+      const isGood = taken && slots.isFresh(taken.requestedAt) && slots.untrustedMs() <= 0;
+      if (permit !== undefined && isGood && !signal.aborted) return permit;
+      permit?.cancel();
+      signal.throwIfAborted();
+    }
   }
 
   /** Asks until a permit is given; undefined when nobody waits for it any more, or a live call goes first. */
-  async #take(waiter: Waiter): Promise<TakenPermit | undefined> {
+  async #take(lane: Lane, signal: AbortSignal): Promise<TakenPermit | undefined> {
     const { pacer, slots } = this.#options;
     const permitId = randomUUID();
-    while (this.#waiting.has(waiter) && !this.#makesWay(waiter)) {
-      const change = this.#changed.promise;
+    while (!signal.aborted) {
+      if (lane === "bulk" && this.#live > 0) return undefined;
       const untrustedMs = slots.untrustedMs();
       const taking =
         untrustedMs > 0
           ? ({ kind: "wait", ms: untrustedMs } as const)
-          : await pacer.take(waiter.lane, permitId);
+          : await pacer.take(lane, permitId);
       if (taking.kind === "taken") return taking;
-      if (taking.ms > 0) await passedOr(change, Math.min(taking.ms, ASK_AGAIN_MS));
+      const ms = Math.min(taking.ms, ASK_AGAIN_MS);
+      if (ms > 0) await sleep(ms, undefined, { signal }).catch(() => {});
     }
     return undefined;
-  }
-
-  #makesWay({ lane }: Waiter): boolean {
-    return lane === "bulk" && [...this.#waiting].some((other) => other.lane === "live");
-  }
-
-  #grant(waiter: Waiter, taken: TakenPermit): void {
-    const { gate, slots, onError } = this.#options;
-    const { limit, burst } = taken.snapshot;
-    gate.follow(limit, burst).catch(onError);
-    const permit = this.#permitOf(waiter.lane, taken);
-    const isGood = slots.isFresh(taken.requestedAt) && slots.untrustedMs() <= 0;
-    if (isGood && this.#waiting.has(waiter)) return waiter.grant(permit);
-    permit.cancel();
-    if (this.#waiting.has(waiter)) void this.#enter(waiter, PRIORITY[waiter.lane]);
   }
 
   #permitOf(lane: Lane, taken: TakenPermit): Permit {
@@ -207,19 +170,10 @@ export class PermitIssuer {
       unsent: () => returned("hour", slots.afterReply(undefined).burst),
       async answered(result) {
         stopKeeping();
-        const now = performance.now();
-        const tripMs = result.status === undefined ? undefined : now - sentAt;
+        const tripMs = result.status === undefined ? undefined : performance.now() - sentAt;
         const learning = feedback.learn(result, taken);
         await Promise.all([slots.end(permitId, slots.afterReply(tripMs)), learning]).catch(onError);
       },
     });
   }
-}
-
-/** Resolves after `ms`, or earlier when `event` resolves. */
-async function passedOr(event: Promise<void>, ms: number): Promise<void> {
-  const passed = Promise.withResolvers<void>();
-  const timer = setTimeout(passed.resolve, ms);
-  await Promise.race([passed.promise, event]);
-  clearTimeout(timer);
 }

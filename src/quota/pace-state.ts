@@ -1,7 +1,7 @@
 /**
  * The state of pacing that all processes share, and how it changes: turns, stops after a 429, and
  * whether requests go in bursts. Pure: each function takes the state that was read and returns the new one,
- * which is written only if nobody else has changed it meanwhile (lua/take.lua, lua/change-pacing.lua).
+ * which is written only if nobody else has changed it meanwhile (lua/take.lua).
  * Times in ms, by Redis' clock.
  */
 import { backoffMs, spread } from "../event/backoff.ts";
@@ -26,8 +26,8 @@ export interface PaceState {
   readonly steady: number;
   /** When the last request ended without a reply. */
   readonly unanswered: number;
-  /** Permit id → until when its request counts as in flight, after a 429. */
-  readonly inFlight: Readonly<Record<string, number>>;
+  /** Until when the one request after a 429 counts as in flight. */
+  readonly alone: number;
 }
 
 export interface PaceRules {
@@ -54,18 +54,10 @@ export const paceRules = (given: {
   dayMs: DAY_HOURS * given.hourMs,
 });
 
-const NEW: PaceState = {
-  stop: 0,
-  failures: 0,
-  turn: 0,
-  tat: 0,
-  steady: 0,
-  unanswered: 0,
-  inFlight: {},
-};
+const NEW = { stop: 0, failures: 0, turn: 0, tat: 0, steady: 0, unanswered: 0, alone: 0 };
 
 export const parsePaceState = (text: string): PaceState =>
-  text === "" ? NEW : { ...NEW, ...(JSON.parse(text) as Partial<PaceState>) };
+  text === "" ? NEW : (JSON.parse(text) as PaceState);
 
 export const pacingOf = ({ steady }: PaceState, now: number, setting: PacingSetting): Pacing =>
   setting === "steady" || (setting === "auto" && steady > now) ? "steady" : "burst";
@@ -73,70 +65,49 @@ export const pacingOf = ({ steady }: PaceState, now: number, setting: PacingSett
 /** Turns at once from the steady bucket. The other half of it covers delays on the way. */
 const depthOf = ({ burst }: PaceRules): number => Math.max(1, Math.floor(burst / 2));
 
-/** After a 429 a request counts as in flight for at most this long, ms. */
+/** The one request after a 429 counts as in flight for at most this long, ms. */
 const IN_FLIGHT_MAX_MS = 35_000;
 
-/** Pause before the next look at requests in flight, ms. */
+/** Pause before the next look whether it is answered, ms. */
 const LOOK_MS = 20;
-
-/** What is to be decided: a turn of this pace for this permit. */
-export interface Claim {
-  readonly permitId: string;
-  readonly pace: NonNullable<Pace>;
-  readonly lowestRank: number | undefined;
-}
 
 /** Takes the turn of one permit. @returns the new state, or how long to wait, ms. */
 export function claimTurn(
   state: PaceState,
   now: number,
-  { permitId, pace, lowestRank }: Claim,
+  { pace, lowestRank }: { pace: NonNullable<Pace>; lowestRank: number | undefined },
   rules: PaceRules,
 ): PaceState | number {
   if (state.stop > now) return state.stop - now;
   const { intervalMs } = pace;
   const due = intervalMs > 0 ? turnAt(pace, state.turn, lowestRank) : now;
   if (due > now) return due - now;
-
   // After a 429 one request goes alone: it finds out whether the stop was long enough.
-  const alone = state.failures > 0;
-  const inFlight = Object.fromEntries(
-    Object.entries(state.inFlight).filter(([, until]) => until > now),
-  );
-  if (alone && Object.keys(inFlight).length > 0) return LOOK_MS;
-
-  let { tat } = state;
-  if (pacingOf(state, now, rules.setting) === "steady") {
-    tat = Math.max(tat, now);
-    const early = tat - now - (depthOf(rules) - 1) * rules.steadyMs;
-    if (early > 0) return early;
-    tat += rules.steadyMs;
-  }
-  if (alone) inFlight[permitId] = now + IN_FLIGHT_MAX_MS;
+  if (state.alone > now) return LOOK_MS;
+  const alone = state.failures > 0 ? now + IN_FLIGHT_MAX_MS : state.alone;
   // After a late turn the next one may be early; otherwise every delay would be lost for good.
   const turn = Math.max(state.turn + intervalMs, now - intervalMs);
-  return { ...state, tat, inFlight, turn };
-}
-
-/** A turn as it was taken. */
-export interface TakenTurn {
-  readonly permitId: string;
-  readonly intervalMs: number;
-  readonly pacing: Pacing;
+  const taken = { ...state, alone, turn };
+  if (pacingOf(state, now, rules.setting) === "burst") return taken;
+  const tat = Math.max(state.tat, now) + rules.steadyMs;
+  const early = tat - now - depthOf(rules) * rules.steadyMs;
+  return early > 0 ? early : { ...taken, tat };
 }
 
 /** Returns a turn that was not used. */
-export const returnTurn = (state: PaceState, taken: TakenTurn, rules: PaceRules): PaceState => ({
-  ...landed(state, taken.permitId),
-  turn: state.turn - taken.intervalMs,
-  tat: taken.pacing === "steady" ? state.tat - rules.steadyMs : state.tat,
+export const returnTurn = (
+  state: PaceState,
+  { intervalMs, pacing }: { readonly intervalMs: number; readonly pacing: Pacing },
+  rules: PaceRules,
+): PaceState => ({
+  ...state,
+  alone: 0,
+  turn: state.turn - intervalMs,
+  tat: pacing === "steady" ? state.tat - rules.steadyMs : state.tat,
 });
 
 /** A reply that is no 429 ends the time in which requests go alone. */
-export const learnReply = (state: PaceState, permitId: string): PaceState => ({
-  ...landed(state, permitId),
-  failures: 0,
-});
+export const learnReply = (state: PaceState): PaceState => ({ ...state, alone: 0, failures: 0 });
 
 /** Notes that a request got no reply: the service may count it later than our own log does. */
 export const missReply = (state: PaceState, now: number): PaceState => ({
@@ -154,7 +125,6 @@ const BELIEVED_STOPS = 3;
 const COUNTED_LATE_MS = 300_000;
 
 export interface Throttling {
-  readonly permitId: string;
   /** What the headers ask for, ms; undefined when they say nothing usable. */
   readonly askedMs: number | undefined;
   /** Our own count did not foresee this 429. */
@@ -167,7 +137,7 @@ export interface Throttling {
 export function throttle(
   state: PaceState,
   now: number,
-  { permitId, askedMs, unexplained, random }: Throttling,
+  { askedMs, unexplained, random }: Throttling,
   rules: PaceRules,
 ): PaceState {
   const failures = state.failures + (state.stop > now ? 0 : 1);
@@ -175,15 +145,9 @@ export function throttle(
   const believed = askedMs !== undefined && failures <= BELIEVED_STOPS;
   const wait = believed ? askedMs : Math.max(askedMs ?? 0, own);
   const stop = Math.max(state.stop, Math.ceil(now + wait));
-  const stopped = { ...landed(state, permitId), failures, stop };
+  const stopped = { ...state, alone: 0, failures, stop };
   const countsLate = now - state.unanswered < COUNTED_LATE_MS;
   if (rules.setting !== "auto" || !unexplained || countsLate) return stopped;
   const tat = now + depthOf(rules) * rules.steadyMs;
   return { ...stopped, steady: now + rules.dayMs, tat };
-}
-
-/** Without this permit among the requests in flight. */
-function landed(state: PaceState, permitId: string): PaceState {
-  const { [permitId]: _, ...inFlight } = state.inFlight;
-  return { ...state, inFlight };
 }

@@ -3,52 +3,48 @@
  * are pure (pacing.ts, pace-state.ts); their state is shared through Redis, so every process decides
  * alike. An error in it never overdraws the quota: the sliding log is the limit.
  */
-import { redisScript, type RedisScript } from "../ops/redis-script.ts";
 import type { Lane } from "../event/lane.ts";
+import { scriptReading, type Reading } from "../ops/redis-reading.ts";
+import { redisScript } from "../ops/redis-script.ts";
+import { SLICES_KEPT, sliceMs } from "../sync/rank.ts";
 import {
   claimTurn,
   learnReply,
   missReply,
   paceRules,
+  pacingOf,
   parsePaceState,
   returnTurn,
   throttle,
   type PaceRules,
   type PaceState,
-  type TakenTurn,
-  type Throttling,
-  pacingOf,
-  type Pacing,
   type PacingSetting,
+  type Throttling,
 } from "./pace-state.ts";
-import { paceOf, HOUR_PARTS, type PacingView } from "./pacing.ts";
+import { HOUR_PARTS, paceOf, type PacingView } from "./pacing.ts";
 import type { QuotaKeys, SlidingLog } from "./sliding-log.ts";
-import type { Redis } from "ioredis";
-import { scriptReading, type Reading } from "../ops/redis-reading.ts";
-import { SLICES_KEPT, sliceMs } from "../sync/rank.ts";
 
-// One reading of everything that the quota shares: the same in every process.
-
-/** Times in ms since the epoch, by Redis' clock. */
-export interface QuotaSnapshot extends PacingView {
-  /** The rank of the live record that is served next; undefined when none waits. */
-  readonly lowestRank: number | undefined;
+/** What snapshot.lua returns, as JSON: everything that the quota shares. Times in ms since the epoch, by Redis' clock. */
+interface RawSnapshot extends Pick<PacingView, "returns" | "demand" | "waiting"> {
   readonly now: number;
   /** The name of the log: another one means that Redis has forgotten slots. */
   readonly epoch: string;
-  readonly burst: number;
-  /** Slots of the hour taken so far, ended ones too. */
+  /** Slots of the hour taken so far, ended ones too, and those that are in use. */
   readonly taken: number;
   readonly running: number;
-  /** When the next spent slot returns, and the last one; `now` when none is spent. */
-  readonly nextReturnAt: number;
-  readonly allReturnedAt: number;
-  readonly state: PaceState;
-  /** `state` as it lies in Redis. */
+  /** JSON of PaceState. */
   readonly stateText: string;
-  /** How requests follow each other now. */
-  readonly pacing: Pacing;
+  /** The rank of the live record that is served next; absent when none waits. */
+  readonly lowestRank?: number;
+  /** Absent: no process has written the limits yet. */
+  readonly limit?: number;
+  readonly burst?: number;
+  /** When the next spent slot returns, and the last one; absent: none is spent. */
+  readonly nextReturnAt?: number;
+  readonly allReturnedAt?: number;
 }
+
+export type QuotaSnapshot = ReturnType<typeof snapshotOf>;
 
 export interface SnapshotOptions {
   readonly perHour: number;
@@ -58,92 +54,45 @@ export interface SnapshotOptions {
   readonly liveReserve: number;
 }
 
-/** JSON that snapshot.lua returns. */
-interface RawSnapshot {
-  readonly now: number;
-  readonly epoch: string;
-  /** Absent: no process has written the limits yet. */
-  readonly limit?: number;
-  readonly burst?: number;
-  readonly taken: number;
-  readonly running: number;
-  readonly returns: readonly number[];
-  /** When the next slot and the last one end; absent: there is none. */
-  readonly first?: number;
-  readonly last?: number;
-  readonly pacing: string;
-  readonly flow: {
-    /** Changes in the present slice and in those before it, newest first. */
-    readonly slices: readonly number[];
-    readonly waiting: number;
-    readonly lowestRank?: number;
-  };
-}
-
-const SCRIPT = new URL("./lua/snapshot.lua", import.meta.url);
-
-/** For the pacer, which reads it before each permit. */
-function createSnapshotReader(
-  redis: Redis,
-  keys: QuotaKeys,
-  options: SnapshotOptions,
-): () => Promise<QuotaSnapshot> {
-  const script = redisScript<string>(redis, SCRIPT);
-  return async () => snapshotOf(await script(keysOf(keys), argsOf(options)), options);
-}
+const SNAPSHOT = new URL("./lua/snapshot.lua", import.meta.url);
 
 export const snapshotReading = (
   keys: QuotaKeys,
   options: SnapshotOptions,
 ): Reading<QuotaSnapshot> =>
-  scriptReading(SCRIPT, keysOf(keys), argsOf(options), (reply: string) =>
+  scriptReading(SNAPSHOT, keysOf(keys), argsOf(options), (reply: string) =>
     snapshotOf(reply, options),
   );
 
-const keysOf = (keys: QuotaKeys): string[] => [
-  keys.log,
-  keys.hour,
-  keys.pacing,
-  keys.liveLine,
-  keys.flow,
+const keysOf = ({ log, hour, pacing, liveLine, flow }: QuotaKeys): string[] => [
+  log,
+  hour,
+  pacing,
+  liveLine,
+  flow,
 ];
 
 const argsOf = ({ hourMs }: SnapshotOptions) => [hourMs, HOUR_PARTS, sliceMs(hourMs), SLICES_KEPT];
 
-function snapshotOf(reply: string, options: SnapshotOptions): QuotaSnapshot {
+function snapshotOf(reply: string, options: SnapshotOptions) {
   const raw = JSON.parse(reply) as RawSnapshot;
-  const { now, epoch, taken, running, returns } = raw;
+  const { now, limit = options.perHour, lowestRank } = raw;
   const { hourMs, liveReserve } = options;
-  const [changed = 0, ...demand] = raw.flow.slices;
-  const limit = raw.limit ?? options.perHour;
-  const state = parsePaceState(raw.pacing);
-  return {
-    demand,
-    current: { changed, passed: (now / sliceMs(hourMs)) % 1 },
-    waiting: raw.flow.waiting,
-    lowestRank: raw.flow.lowestRank,
-    now,
-    epoch,
-    limit,
-    burst: raw.burst ?? options.burst,
-    taken,
-    running,
-    remaining: Math.max(0, limit - running),
-    returns,
-    nextReturnAt: raw.first ?? now,
-    allReturnedAt: raw.last ?? now,
-    state,
-    stateText: raw.pacing,
-    pacing: pacingOf(state, now, options.pacing),
-    hourMs,
-    liveReserve,
-  };
+  const state = parsePaceState(raw.stateText);
+  const pacing = pacingOf(state, now, options.pacing);
+  const remaining = Math.max(0, limit - raw.running);
+  const { burst = options.burst, nextReturnAt = now, allReturnedAt = now } = raw;
+  const given = { limit, burst, nextReturnAt, allReturnedAt, lowestRank };
+  return { ...raw, ...given, remaining, state, pacing, hourMs, liveReserve };
 }
 
 /** A permit that was taken, with what was known then. */
-export interface TakenPermit extends TakenTurn {
+export interface TakenPermit {
   readonly kind: "taken";
+  readonly permitId: string;
   readonly requestedAt: number;
+  /** Time from its turn to the next one, ms; 0: it went at once. */
+  readonly intervalMs: number;
   readonly snapshot: QuotaSnapshot;
 }
 
@@ -157,49 +106,45 @@ export class Pacer {
   /** Reads everything that is shared, without taking part. */
   readonly snapshot: () => Promise<QuotaSnapshot>;
   readonly #log: SlidingLog;
-  readonly #keys: QuotaKeys;
   readonly #rules: PaceRules;
   readonly #lookMs: number;
-  readonly #change: RedisScript<[written: number, now: number, state: string]>;
 
   constructor(log: SlidingLog, keys: QuotaKeys, options: SnapshotOptions) {
+    const { hourMs } = options;
     this.#log = log;
-    this.#keys = keys;
     this.#rules = paceRules(options);
-    this.#lookMs = Math.max(LOOK_LEAST_MS, options.hourMs / LOOKS_PER_HOUR);
-    this.snapshot = createSnapshotReader(log.redis, keys, options);
-    this.#change = redisScript(log.redis, new URL("./lua/change-pacing.lua", import.meta.url));
+    this.#lookMs = Math.max(LOOK_LEAST_MS, hourMs / LOOKS_PER_HOUR);
+    const script = redisScript<string>(log.redis, SNAPSHOT);
+    this.snapshot = async () => snapshotOf(await script(keysOf(keys), argsOf(options)), options);
   }
 
   /** Takes a permit, or returns how long to wait before the next try, ms. */
   async take(lane: Lane, permitId: string): Promise<PermitTaking> {
     const snapshot = await this.snapshot();
-    const { now, state, stateText, lowestRank, nextReturnAt, pacing } = snapshot;
+    const { now, state, stateText, lowestRank, nextReturnAt } = snapshot;
     const pace = paceOf(snapshot, lane);
     if (pace === undefined) {
       return { kind: "wait", ms: Math.max(this.#rules.steadyMs, nextReturnAt - now) };
     }
-    const next = claimTurn(state, now, { permitId, pace, lowestRank }, this.#rules);
+    const next = claimTurn(state, now, { pace, lowestRank }, this.#rules);
     if (typeof next === "number") {
       return { kind: "wait", ms: pace.early > 0 ? Math.min(next, this.#lookMs) : next };
     }
     const taking = await this.#log.take(permitId, stateText, JSON.stringify(next));
     if (taking.kind === "again") return { kind: "wait", ms: 0 };
     if (taking.kind === "full") return { kind: "wait", ms: taking.ms };
-    const { requestedAt } = taking;
-    return { kind: "taken", permitId, requestedAt, intervalMs: pace.intervalMs, pacing, snapshot };
+    return { ...taking, permitId, intervalMs: pace.intervalMs, snapshot };
   }
 
   /** Returns a turn that was not used. */
-  async returnTurn(taken: TakenPermit): Promise<void> {
-    const { intervalMs, pacing, snapshot } = taken;
-    if (intervalMs === 0 && pacing === "burst" && snapshot.state.failures === 0) return;
-    await this.#reduce((state) => returnTurn(state, taken, this.#rules));
+  async returnTurn({ intervalMs, snapshot: { pacing, state } }: TakenPermit): Promise<void> {
+    if (intervalMs === 0 && pacing === "burst" && state.failures === 0) return;
+    await this.#reduce((now) => returnTurn(now, { intervalMs, pacing }, this.#rules));
   }
 
   /** Learns from the first reply after a 429 that is none. */
-  async answered({ permitId, snapshot }: TakenPermit): Promise<void> {
-    if (snapshot.state.failures > 0) await this.#reduce((state) => learnReply(state, permitId));
+  async answered({ snapshot }: TakenPermit): Promise<void> {
+    if (snapshot.state.failures > 0) await this.#reduce(learnReply);
   }
 
   /** Notes that a request got no reply. */
@@ -225,13 +170,11 @@ export class Pacer {
 
   /** Changes the shared state, beginning again while other processes change it meanwhile. */
   async #reduce(reducer: (state: PaceState, now: number) => PaceState) {
-    let [, now, text] = await this.#change([this.#keys.pacing], ["?", ""]);
     for (;;) {
-      const before = parsePaceState(text);
+      const { now, state: before, stateText } = await this.snapshot();
       const after = reducer(before, now);
-      const reply = await this.#change([this.#keys.pacing], [text, JSON.stringify(after)]);
-      if (reply[0] === 1) return { now, before, after };
-      [, now, text] = reply;
+      if (await this.#log.setPacing(stateText, JSON.stringify(after)))
+        return { now, before, after };
     }
   }
 }

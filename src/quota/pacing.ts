@@ -8,7 +8,7 @@
  * taken early, the larger a lead must be: the price of a request follows from what was spent, and nothing has
  * to forecast it.
  */
-import { SLICES_KEPT, sliceMs } from "../sync/rank.ts";
+import { flowOf } from "../sync/rank.ts";
 import type { Lane } from "../event/lane.ts";
 
 /** The forecast divides the hour into this many equal parts. */
@@ -21,10 +21,8 @@ export interface PacingView {
   readonly remaining: number;
   /** Slots that return in each of the next HOUR_PARTS parts of the hour. */
   readonly returns: readonly number[];
-  /** Changes in each of the last SLICES_KEPT whole slices of the hour, newest first. */
+  /** Live changes in each of the last SLICES_KEPT whole slices of the hour, newest first. */
   readonly demand: readonly number[];
-  /** Changes in the current slice, and the part of it that has passed, 0 to 1. */
-  readonly current: { readonly changed: number; readonly passed: number };
   /** Live records that wait for a request. */
   readonly waiting: number;
   readonly hourMs: number;
@@ -43,34 +41,31 @@ export type Pace =
   | undefined;
 
 const AT_ONCE = { intervalMs: 0, early: 0 };
+const EARLY = 3 / 4;
 
 /**
- * While fewer records wait than this part of the limit, pacing leaves the spare part unspent, less
- * what returns within the first part of the hour: a slightly longer wait costs little then, and the
- * changes that coalesce meanwhile save requests. Where slots return all the time, these take the place of the
- * spare part: kept for hours, it would take that part off each of them.
+ * While fewer records wait than this part of the limit, this spare part of it stays unspent, less what returns
+ * soon: a slightly longer wait costs little then, and the changes that coalesce meanwhile save requests.
  */
 const FEW_WAITING = 0.1;
 const SPARE = 0.03;
 
-/** A turn may be taken early by this part of the lead. */
-const EARLY = 3 / 4;
-
-/**
- * The pace of live requests is planned for the time until the end of this part of the hour, and of each
- * later one. Earlier parts seldom limit it; to wait for their slots costs more than a short lack of slots.
- */
-const PLANNED_FROM = 4;
-
 export function paceOf(view: PacingView, lane: Lane): Pace {
+  const { hourMs, limit, remaining, returns, waiting } = view;
   const isLive = lane === "live";
-  const free = view.remaining - (isLive ? 0 : view.liveReserve);
+  const free = remaining - (isLive ? 0 : view.liveReserve);
   if (free < 1) return isLive ? AT_ONCE : undefined;
-  const flow = flowOf(view);
+  const flow = flowOf(view.demand, hourMs);
   if (isLive && flow === 0) return AT_ONCE;
-  if (surplusOf(view, free - (isLive ? SPARE * view.limit : 0), flow) >= 1) return AT_ONCE;
-  const rate = evenRate(view, free, isLive ? PLANNED_FROM : 1);
-  return { intervalMs: 1 / rate, early: isLive ? EARLY : 0 };
+  const keeps = isLive && waiting < FEW_WAITING * limit;
+  const spare = keeps ? Math.max(0, SPARE * limit - (returns[0] ?? 0)) : 0;
+  let available = free - Math.min(spare, free - 1);
+  // What the slots last for until the end of each part of the hour, in requests per ms.
+  const rates = returns.map(
+    (back, part) => ((available += back) * HOUR_PARTS) / ((part + 1) * hourMs),
+  );
+  const rate = Math.min(...rates);
+  return rate > flow ? AT_ONCE : { intervalMs: 1 / rate, early: isLive ? EARLY : 0 };
 }
 
 /**
@@ -85,59 +80,6 @@ export function turnAt(
   const due = turn + intervalMs;
   if (early === 0 || lowestRank === undefined) return due;
   return Math.min(due, (due + early * lowestRank) / (1 + early));
-}
-
-/** The slots that the flow leaves over until more return. */
-function surplusOf(view: PacingView, free: number, flow: number): number {
-  return Math.min(
-    ...availableIn(view, free).map((available, part) => available - flow * partEnd(view, part)),
-  );
-}
-
-/** The requests per ms that the slots last for, over every stretch that ends in these parts. */
-function evenRate(view: PacingView, free: number, fromPart: number): number {
-  const unreturned = Math.max(0, SPARE * view.limit - (view.returns[0] ?? 0));
-  const spare = view.waiting < FEW_WAITING * view.limit ? Math.min(unreturned, free - 1) : 0;
-  const rates = availableIn(view, free).map(
-    (available, part) => (available - spare) / partEnd(view, part),
-  );
-  return Math.min(...rates.slice(fromPart - 1));
-}
-
-/** Slots that are free until the end of each part. */
-function availableIn({ returns }: PacingView, free: number): number[] {
-  let available = free;
-  return Array.from({ length: HOUR_PARTS }, (_, part) => (available += returns[part] ?? 0));
-}
-
-const partEnd = ({ hourMs }: PacingView, part: number): number =>
-  ((part + 1) * hourMs) / HOUR_PARTS;
-
-/**
- * This many slices in a row with changes make a flow. A storm of seconds may lie in two slices: it counts as
- * a flow until half of the next slice is over, but the leads of its new records let them go at once.
- */
-const FLOW_FROM = 2;
-
-/** A flow is at most this many times its weakest recent slice. */
-const RISE = 4;
-
-/**
- * The flow of changes per ms: the median of the newest slices without a gap. A storm, however
- * large, leaves the slices after it empty. The end of a flow shows in the current slice, even before
- * that slice is over.
- */
-export function flowOf(view: Pick<PacingView, "demand" | "current" | "hourMs">): number {
-  const { current } = view;
-  const gap = view.demand.indexOf(0);
-  const run = view.demand.slice(0, gap === -1 ? SLICES_KEPT : gap);
-  if (run.length < FLOW_FROM) return 0;
-  const weakest = Math.min(
-    ...run.slice(0, FLOW_FROM),
-    current.passed > 0.5 ? (current.changed + 1) / current.passed : Number.POSITIVE_INFINITY,
-  );
-  const median = run.toSorted((a, b) => a - b)[Math.floor((run.length - 1) / 2)] ?? 0;
-  return Math.min(median, RISE * weakest) / sliceMs(view.hourMs);
 }
 
 /** Limits that a forecast needs beside the view. */
@@ -156,17 +98,19 @@ export type Waiting = Readonly<Record<Lane, number>>;
 export function drainsInMs(
   { live, bulk }: Waiting,
   view: PacingView,
-  limits: ForecastLimits,
+  { burst, burstMs }: ForecastLimits,
   steady = false,
 ): number {
   const all = live + bulk;
   if (all <= 0) return 0;
-  const burstTime = steady
+  const paced = steady
     ? ((all - 1) * view.hourMs) / view.limit
-    : Math.max(0, Math.ceil(all / limits.burst) - 1) * limits.burstMs;
-  const liveTime = live > 0 ? sentInMs(live, view, "live") : 0;
-  const bulkTime = bulk > 0 ? sentInMs(all, view, "bulk") : 0;
-  return Math.max(burstTime, liveTime, bulkTime);
+    : Math.max(0, Math.ceil(all / burst) - 1) * burstMs;
+  return Math.max(
+    paced,
+    live > 0 ? sentInMs(live, view, "live") : 0,
+    bulk > 0 ? sentInMs(all, view, "bulk") : 0,
+  );
 }
 
 /**
@@ -174,26 +118,26 @@ export function drainsInMs(
  * in each part of the hour, can be sent again an hour later.
  */
 function sentInMs(count: number, view: PacingView, lane: Lane): number {
-  const reserve = lane === "bulk" ? view.liveReserve : 0;
-  const atOnce = Math.max(0, view.remaining - reserve);
-  let missing = Math.max(0, reserve - view.remaining);
-  const parts = Array.from({ length: HOUR_PARTS }, (_, part) => {
-    const back = view.returns[part] ?? 0;
-    const usable = Math.max(0, back - missing);
-    missing = Math.max(0, missing - back);
-    return usable;
+  const { hourMs, limit, liveReserve } = view;
+  const reserve = lane === "bulk" ? liveReserve : 0;
+  let missing = reserve;
+  const usable = [view.remaining, ...view.returns].map((slots) => {
+    const kept = Math.min(slots, missing);
+    missing -= kept;
+    return slots - kept;
   });
-  const perHour = parts.reduce((sum, usable) => sum + usable, atOnce);
-  if (perHour === 0) return view.hourMs * (1 + count / Math.max(1, view.limit - reserve));
+  const perHour = usable.reduce((sum, slots) => sum + slots, 0);
+  if (perHour === 0) return hourMs * (1 + count / Math.max(1, limit - reserve));
   const hours = Math.floor((count - 1) / perHour);
   let left = count - hours * perHour;
-  const fullHours = hours * view.hourMs;
-  if (left <= atOnce) return fullHours + (left - 1) * (paceOf(view, lane)?.intervalMs ?? 0);
-  left -= atOnce;
-  const partMs = view.hourMs / HOUR_PARTS;
-  for (const [part, usable] of parts.entries()) {
-    if (usable >= left) return fullHours + (part + left / usable) * partMs;
-    left -= usable;
+  for (const [part, slots] of usable.entries()) {
+    if (slots < left) {
+      left -= slots;
+      continue;
+    }
+    const atOnce = (left - 1) * (paceOf(view, lane)?.intervalMs ?? 0);
+    const inPart = (part - 1 + left / slots) * (hourMs / HOUR_PARTS);
+    return hours * hourMs + (part === 0 ? atOnce : inPart);
   }
-  return fullHours + view.hourMs;
+  return (hours + 1) * hourMs;
 }

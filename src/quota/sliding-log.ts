@@ -148,6 +148,16 @@ export class SlidingLog {
     return { kind, requestedAt };
   }
 
+  /** Changes the pacing if it is still as it was read. @returns whether it was. */
+  async setPacing(pacing: string, newPacing: string): Promise<boolean> {
+    const { keys } = this.#options;
+    const [kind] = await this.#take(
+      [keys.log, keys.hour, keys.burst, keys.pacing],
+      ["", this.#epoch, 0, 0, pacing, newPacing],
+    );
+    return kind === "taken";
+  }
+
   /** Whether a permit requested then is still so young that its slots last until its request arrives. */
   isFresh(requestedAt: number): boolean {
     return performance.now() - requestedAt < FRESH_PART * this.#holds.burst;

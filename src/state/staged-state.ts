@@ -7,12 +7,8 @@ import { NO_KEEPS, textOfKeeps } from "../sync/keeps.ts";
 import { LANES, type Lane } from "../event/lane.ts";
 import { deadLetterId } from "../sync/dead-letter.ts";
 import {
-  gapOf,
-  leadOf,
-  learn,
   NO_FIRST_CHANGES,
-  rankAgain,
-  rankOf,
+  placeOf,
   type FirstChanges,
   sliceLastsMs,
   sliceOf,
@@ -185,13 +181,8 @@ export class StagedStates extends OfRecords {
   /** Where a live record stands in the order of service, and what its change teaches. */
   #orderOf({ now, row }: ReadRecord, lane: Lane, lowestRank: number, counted: string | null) {
     const hourMs = this.#hourMs;
-    const lead = leadOf(now, Math.min(lowestRank, now));
     const before = counted === null ? NO_FIRST_CHANGES : (JSON.parse(counted) as FirstChanges);
-    const { first, pace } = learn(row?.pace, before, now, hourMs);
-    const rank = {
-      first: rankOf(now, gapOf(pace, first, hourMs), lead),
-      again: (waiting: number) => rankAgain(waiting, lead, hourMs),
-    };
+    const { first, pace, rank } = placeOf(row?.pace, before, { now, lowestRank }, hourMs);
     const slice = this.keys.flow(sliceOf(now, hourMs));
     const lastsMs = sliceLastsMs(hourMs);
     const calls: Call[] = [

@@ -84,9 +84,21 @@ export function gapOf(
   return Math.min(hourMs, (watched + SUPPOSED * hourMs) / (again + SUPPOSED));
 }
 
-/** The largest lead of the records that wait; 0 when none waits. */
-export const leadOf = (now: number, lowestRank: number | undefined): number =>
-  Math.max(0, now - (lowestRank ?? now));
+/** Where a live record stands in the line, and what its change teaches. @param lowestRank of those that wait */
+export function placeOf(
+  pace: Pace | undefined,
+  counted: FirstChanges,
+  { now, lowestRank }: { readonly now: number; readonly lowestRank: number | undefined },
+  hourMs: number,
+) {
+  const learnt = learn(pace, counted, now, hourMs);
+  const lead = Math.max(0, now - (lowestRank ?? now));
+  const rank = {
+    first: rankOf(now, gapOf(learnt.pace, learnt.first, hourMs), lead),
+    again: (waiting: number) => rankAgain(waiting, lead, hourMs),
+  };
+  return { ...learnt, rank };
+}
 
 /** The rank of a record that begins to wait. @param gap its usual gap */
 export const rankOf = (now: number, gap: number, lead: number): number =>
@@ -120,3 +132,20 @@ export const sliceOf = (now: number, hourMs: number): number => Math.floor(now /
 /** For how long the count of a slice is needed, ms. */
 export const sliceLastsMs = (hourMs: number): number =>
   Math.ceil((SLICES_KEPT + 2) * sliceMs(hourMs));
+
+/** A flow is at most this many times the weaker of its two newest slices. */
+const RISE = 4;
+
+/**
+ * The flow of changes per ms: the mean of the newest slices without a gap, at least two. A storm, however large,
+ * leaves the slices after it empty.
+ * @param demand changes in each of the newest whole slices, newest first
+ */
+export function flowOf(demand: readonly number[], hourMs: number): number {
+  const gap = demand.indexOf(0);
+  const run = demand.slice(0, gap === -1 ? demand.length : gap);
+  const [newest, second] = run;
+  if (newest === undefined || second === undefined) return 0;
+  const mean = run.reduce((sum, changed) => sum + changed, 0) / run.length;
+  return Math.min(mean, RISE * newest, RISE * second) / sliceMs(hourMs);
+}

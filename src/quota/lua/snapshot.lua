@@ -15,22 +15,19 @@ for i = 2, #slots, 2 do
   returns[part] = returns[part] + 1
 end
 
--- What pacing knows of the flow: changes in the newest slices, and the live line.
+-- What the order of service knows of the flow: changes in the newest whole slices, and the live line.
 local slice, names = math.floor(now / ARGV[3]), {}
-for back = 0, tonumber(ARGV[4]) do names[back + 1] = KEYS[5] .. ':' .. slice - back end
-local slices = redis.call('MGET', unpack(names))
-for i, count in ipairs(slices) do slices[i] = tonumber(count or 0) end
+for back = 1, tonumber(ARGV[4]) do names[back] = KEYS[5] .. ':' .. slice - back end
+local demand = redis.call('MGET', unpack(names))
+for i, count in ipairs(demand) do demand[i] = tonumber(count or 0) end
 local first = redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now, 'WITHSCORES', 'LIMIT', 0, 1)
-local flow = {
-  slices = slices,
-  waiting = redis.call('ZCOUNT', KEYS[4], '-inf', now),
-  lowestRank = tonumber(first[2]),
-}
 
 return cjson.encode({
   now = now, epoch = log[1] or '', taken = tonumber(log[2]) or 0,
   limit = tonumber(log[3]), burst = tonumber(log[4]),
   running = #slots / 2, returns = returns,
-  first = tonumber(slots[2]), last = tonumber(slots[#slots]),
-  pacing = redis.call('GET', KEYS[3]) or '', flow = flow,
+  nextReturnAt = tonumber(slots[2]), allReturnedAt = tonumber(slots[#slots]),
+  stateText = redis.call('GET', KEYS[3]) or '',
+  demand = demand, waiting = redis.call('ZCOUNT', KEYS[4], '-inf', now),
+  lowestRank = tonumber(first[2]),
 })

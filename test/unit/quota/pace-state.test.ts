@@ -23,11 +23,11 @@ const SCARCE = { intervalMs: 3600, early: 3 / 4 };
 const claim = (
   state: PaceState,
   now: number,
-  given: { pace?: typeof AT_ONCE; lowestRank?: number; permitId?: string } = {},
+  given: { pace?: typeof AT_ONCE; lowestRank?: number } = {},
   rules = FREE,
 ) => {
-  const { pace = AT_ONCE, lowestRank, permitId = "permit" } = given;
-  return claimTurn(state, now, { pace, lowestRank, permitId }, rules);
+  const { pace = AT_ONCE, lowestRank } = given;
+  return claimTurn(state, now, { pace, lowestRank }, rules);
 };
 
 /** The state after a turn that is there. */
@@ -38,12 +38,7 @@ function taken(...args: Parameters<typeof claim>): PaceState {
 }
 
 const throttled = (state: PaceState, now: number, given: object = {}, rules = AUTO) =>
-  throttle(
-    state,
-    now,
-    { permitId: "permit", askedMs: 1000, unexplained: true, random: 0, ...given },
-    rules,
-  );
+  throttle(state, now, { askedMs: 1000, unexplained: true, random: 0, ...given }, rules);
 
 test("turns at an even pace follow each other, and a late one lets the next be early", () => {
   let state = taken({ ...NEW, turn: NOW }, NOW + 3600, { pace: SCARCE });
@@ -72,8 +67,8 @@ test("a turn that is returned is there again", () => {
   const steady = paceRules({ ...LIMITS, pacing: "steady" });
   const state = { ...NEW, turn: NOW - 10_000, tat: NOW };
   const turn = taken(state, NOW, { pace: SCARCE }, steady);
-  const given = { permitId: "permit", intervalMs: 3600, pacing: "steady" as const };
-  expect(returnTurn(turn, given, steady)).toMatchObject({ tat: NOW, inFlight: {} });
+  const given = { intervalMs: 3600, pacing: "steady" as const };
+  expect(returnTurn(turn, given, steady).tat).toBe(NOW);
   expect(returnTurn(turn, given, steady).turn).toBe(turn.turn - 3600);
 });
 
@@ -113,12 +108,12 @@ test("the fourth 429 in a row is not believed to ask for the right wait", () => 
 
 test("after a 429 one request goes alone, until a reply is no 429", () => {
   let state = throttled(NEW, NOW, {}, FREE);
-  state = taken(state, NOW + 1000, { permitId: "alone" });
+  state = taken(state, NOW + 1000);
   expect(claim(state, NOW + 1000)).toBe(20);
-  state = learnReply(state, "alone");
-  expect(taken(state, NOW + 1100).inFlight).toEqual({});
+  state = learnReply(state);
+  expect(taken(taken(state, NOW + 1100), NOW + 1100).alone).toBe(0);
   // A process that died with it stops the others for 35 s.
-  const dead = taken(throttled(NEW, NOW, {}, FREE), NOW + 1000, { permitId: "dead" });
+  const dead = taken(throttled(NEW, NOW, {}, FREE), NOW + 1000);
   expect(claim(dead, NOW + 36_001)).not.toBeTypeOf("number");
 });
 

@@ -28,7 +28,6 @@ const quotaOf = (given: Partial<QuotaSnapshot> = {}) => {
     pacing: "burst",
     returns: Array.from({ length: HOUR_PARTS }, () => 0),
     demand: Array.from({ length: SLICES_KEPT }, () => 0),
-    current: { changed: 0, passed: 0 },
     waiting: 0,
     hourMs: HOUR_MS,
     liveReserve: 100,
