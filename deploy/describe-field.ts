@@ -20,7 +20,7 @@ export interface FieldDescription {
   readonly mapped: string;
 }
 
-const ANY_SPELLING = "any spelling of a value: case, accents and punctuation do not matter";
+const ANY_SPELLING = "any spelling of a value";
 const TENANT_LIST = "any spelling of a value of the tenant's own list; others are left out";
 
 /** Fields whose values are handled in a way of their own. */
@@ -32,7 +32,7 @@ const SPECIAL: Readonly<Record<string, string>> = {
 };
 
 const BY_FORM: Readonly<Record<Form, string>> = {
-  text: "a text, or a number; line breaks become blanks",
+  text: "a text or a number",
   country: "a code of two or three letters, a number or a name in seven languages",
   language: "a code of two or three letters, also with a region (`de-CH`), or a name",
   date: "a date (ISO 8601, DD.MM.YYYY, YYYYMMDD, milliseconds) or the `format` that the file gives; a time is cut off",

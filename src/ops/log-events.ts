@@ -7,9 +7,9 @@ export const LOG_EVENTS = {
   "daemon.starting": "The process starts.",
   "daemon.started": "The process is up.",
   "config.variable_unread":
-    "A variable is set that crmsync does not read; its name is like that of one that is not set.\n`variable` names it, `meant` the other one. If it is another program's, leave it.",
+    "A variable is set that crmsync does not read; its name is like that of one that is not set.\n`variable` names it, `meant` the other one.",
   "daemon.stopping":
-    "The process was asked to end.\n`why` names the signal. /readyz answers 503 from now on; after `delay_ms` the port is closed.",
+    "The process was asked to end.\n`why` names the signal. The port is closed after `delay_ms`.",
   "daemon.stop_timed_out":
     "Shutdown timed out: some connections were still open. No change is lost; the next start continues.",
   "daemon.stop_step_failed": "One step of the shutdown failed; the others were carried out.",
@@ -21,7 +21,7 @@ export const LOG_EVENTS = {
   "change.requeued":
     "A record is due again at once, because the service's reply asks for another request.",
   "change.retry_scheduled":
-    "The service gave no usable reply for one change; it is tried again.\n`reason` says why, `tries` how often before. Each at debug; at info one line a minute for each reason, and `suppressed` counts the others.",
+    "The service gave no usable reply for one change; it is tried again.\n`reason` says why, `tries` how often before. At info one line a minute for each reason, at debug all.",
   "change.forbidden":
     "The service answered 403 for one change, and not for all. It is tried again, then it becomes a dead letter.",
   "change.overwritten":
@@ -29,9 +29,9 @@ export const LOG_EVENTS = {
   "change.not_stored":
     "The service confirmed a change, and did not have it minutes later. It is sent again.",
   "termination.held":
-    "More relations than TERMINATE_LIMIT would be terminated within 24 hours: this one is held until a person decides.\ncrmsync held list shows all of them.",
+    "More relations than TERMINATE_LIMIT would be terminated within 24 hours: this one is held until a person decides.",
   "update.held":
-    "More relations than EMPTY_LIMIT would lose a field within an hour: this update is held until a person decides.\ncrmsync held list shows all of them.",
+    "More relations than EMPTY_LIMIT would lose a field within an hour: this update is held until a person decides.",
   "change.not_opened":
     "A staged state cannot be opened with STATE_KEY. It stays in Redis and is tried again.",
   "change.lost":
@@ -48,25 +48,25 @@ export const LOG_EVENTS = {
     "A record no longer fulfils its rule's condition: its relation will be terminated.\nThe mapping says so by `onLeave: terminate`.",
   "dead_letter.dropped": "A dead letter is no longer needed.",
   "dead_letter.redriven":
-    "Dead letters were redriven, because they may pass now.\n`records` says how many; `why`: the value lists have changed, or the service accepts what it has rejected before (`false rejections`).",
+    "Dead letters were redriven, because they may pass now.\n`records` counts them; `why`: other value lists, or `false rejections` of the service.",
   "dead_letter.expired":
-    "Dead letters were deleted: they had not been redriven, corrected or dropped within DEAD_LETTER_DAYS.\n`records` says how many. Their events are gone; the CRM still has the records.",
+    "Dead letters were deleted: they had not been redriven, corrected or dropped within DEAD_LETTER_DAYS.\n`records` counts them.",
   "event.defect":
     "Processing an event threw an error: a defect of crmsync. The event is a dead letter.",
   "intake.unavailable":
     "Events sent over HTTP could not be stored; their senders were answered 503.",
   "intake.worker_error": "The worker that takes events from the inbox reported an error.",
   "http.refused":
-    "Requests were refused or connections cut, because they would have harmed the other senders.\n`reason` is connections (too many), pipelined (requests without reading the responses), unread (a response that was not read), bodies (too much memory) or rate (HTTP_RATE_LIMIT).",
+    "Requests were refused or connections cut, because they would have harmed the other senders.\n`reason` names the limit (docs/http.md).",
   "http.open_to_all":
     "Other machines can read /status and /metrics without a token: set VIEWER_TOKEN.",
   "http.defect": "An HTTP request failed inside crmsync: a defect. It was answered 500.",
 
   "console.login":
-    "Somebody has logged in to the console.\n`kind` is OPERATOR_TOKEN, VIEWER_TOKEN or OIDC, `from` the address. Who it is, the audit trail says (`console.login`).",
+    "Somebody has logged in to the console.\n`kind` is OPERATOR_TOKEN, VIEWER_TOKEN or OIDC, `from` the address.",
   "console.logout": "Somebody has logged out of the console.",
   "console.refused":
-    "A login to the console was refused; no session was opened or ended.\n`why` says why, `kind` is token, OIDC, or logout token (of the identity provider), `from` the address. Of each reason one line in ten seconds.",
+    "A login to the console was refused; no session was opened or ended.\n`why` says why, `kind` is token, OIDC or logout token, `from` the address.",
   "console.ended_by_provider": "The identity provider has ended sessions of a person.",
   "console.provider_unusable":
     "The identity provider cannot be used: nobody can sign in there; tokens work, and it is tried again.\n`why` is also in `crmsync status`.",
@@ -105,11 +105,11 @@ export const LOG_EVENTS = {
   "state.key_new":
     "STATE_KEY is set for the first time; the ledger is listed again, because its fingerprints had no key.",
   "ledger.other_service":
-    "This process sends to another service than the one before; it is listed again, and gets what still waits.\nWhat the ledger knew was about the former one. Records of a trial that still wait go to the new one as well.",
+    "This process sends to another service than the one before; it is listed again, and gets what still waits.\nRecords that still wait go to the new one.",
   "service.waits":
     "Another process sends to another service; this one waits until it has ended.\n`host` names that process. One ledger cannot be about two services.",
   "service.tenant_unknown":
-    "SERVICE_TOKEN may be another tenant's: nothing is sent with it.\n`why` is foreign: with this token, the service has none of the relations that the ledger knows. Any other `why`: the check had no usable reply, and is repeated.",
+    "SERVICE_TOKEN may be another tenant's: nothing is sent with it.\n`why` is foreign (the service has none of the relations that the ledger knows), or how the check failed.",
   "service.tenant_known": "SERVICE_TOKEN is of the ledger's tenant.",
   "service.tenant_unchecked":
     "Whether SERVICE_TOKEN is of the ledger's tenant could not be checked; it is tried again.",
@@ -119,7 +119,7 @@ export const LOG_EVENTS = {
   "audit.failed": "The audit trail cannot be written: this process sends nothing until it can.",
   "audit.recovered": "The audit trail can be written again; sending continues.",
   "audit.head":
-    "The newest line of the audit trail.\n`head` can be given to `crmsync audit verify --head`. Each hour with new lines, and when the process ends.",
+    "The newest line of the audit trail.\n`head` is for `crmsync audit verify --head`. Each hour, and at the end.",
 
   "secret.unusable":
     "The file of a secret has changed and cannot be used; the last value that could stays in force.",
@@ -148,14 +148,14 @@ export const LOG_EVENTS = {
   "ledger.list_endless":
     "The service's list goes on without an end: its pages bring nothing new. Changes are sent without a warm ledger.\nIt has shown `relations` relations. Report it to the service's support.",
   "ledger.lost":
-    "Rows of the ledger are gone, although crmsync has not deleted them: the service is listed again.\nLook for a Redis that evicts keys, or for somebody who deletes them; then reconcile an export of the CRM.",
+    "Rows of the ledger are gone, although crmsync has not deleted them: the service is listed again.\nReconcile an export of the CRM.",
   "ledger.cold":
     "Listing kept failing: changes are sent without it, some at the price of a second request.",
   "ledger.warm_up_interrupted": "The warm-up of the ledger was interrupted; it continues.",
 
   "reconcile.began": "A reconciliation begins: of a file in RECONCILE_DIR, or scheduled.",
   "reconcile.ended":
-    "A reconciliation that this daemon began has ended.\nIts file was moved to `done` or `failed`. `outcome` is success, stopped (a guard asks for a person) or failed; the file `.result.json` beside it says more. `requests` is what its plan needs.",
+    "A reconciliation that this daemon began has ended.\n`outcome` is success, stopped (a guard asks for a person) or failed; `.result.json` beside its file says more. `requests` is what its plan needs.",
   "reconcile.later":
     "A reconciliation failed for a reason that may pass; it is tried again with growing pauses.",
   "reconcile.folder_unusable":
@@ -170,7 +170,7 @@ export const LOG_EVENTS = {
   "value_lists.fetched_again":
     "A value list has more values: the records that were sent without one are fetched from their CRM again.\n`records` says how many.",
   "value_lists.values_left_out":
-    "Records were sent without a value that the service's list of a field may allow by now, and are not fetched: reconcile an export of the CRM.",
+    "Records were sent without a value that a list allows by now, and are not fetched: reconcile an export of the CRM.",
   "value_lists.changed": "The service's value list of a field has changed.",
   "value_lists.check_failed": "The tenant's value lists could not be checked; it is tried again.",
 
@@ -186,13 +186,13 @@ export const LOG_EVENTS = {
   "status.unreadable":
     "Redis answers, but its state cannot be read: status and the gauges of shared state are missing.",
   "process.frozen":
-    "This process did not run although it should have: it was stopped, or its machine had no time for it.\n`for_ms` says how long. Nothing is lost; other processes may have repeated its work.",
+    "This process did not run although it should have: it was stopped, or its machine had no time for it.\n`for_ms` says how long. Nothing is lost.",
   "redis.replica_late":
     "No replica of Redis has confirmed an event in time; it was accepted all the same.",
   "redis.clock_stepped":
     "Redis' clock was set. Pauses may end earlier or later, and a 429 may come; no change is lost.",
   "redis.went_backwards":
-    "Redis went back to an older state, or was emptied: the ledger is not believed any more, and is warmed again.\n`rows` says how many rows it had, `removed` how many states waited that are older than what this process has sent since.",
+    "Redis went back to an older state, or was emptied: the ledger is not believed any more, and is warmed again.\n`rows` counts its rows, `removed` older states that waited.",
   "state.other_version":
     "The state in Redis has another version than this program, or none; the process ends with 78.",
 
@@ -205,14 +205,14 @@ export const LOG_EVENTS = {
     "Which acts need a second person could not be written to Redis; it is tried again.\nCommands go on with what was written last.",
 
   "notify.failed":
-    "A notification could not be delivered; it is tried again.\n`why` says what came back; NOTIFY_URL is never shown. `tries` says how often before.",
+    "A notification could not be delivered; it is tried again.\n`why` says what came back, `tries` how often before.",
   "notify.given_up": "A notification could not be delivered for six hours, and was given up.",
   "notify.left_out": "Notifications were left out, because too many wait already.",
   "notify.error":
     "Looking for what must be notified failed; it is tried again.\nMostly because Redis is away or rejects writes.",
 
   "outcomes.failed":
-    "Outcomes could not be told to OUTCOME_WEBHOOK; they are sent again.\n`why` says what came back; the address is never shown. `tries` says how often before.",
+    "Outcomes could not be told to OUTCOME_WEBHOOK; they are sent again.\n`why` says what came back, `tries` how often before.",
   "outcomes.left_out":
     "OUTCOME_WEBHOOK has refused outcomes for an hour: they were left out.\n`records` says of how many records.",
   "outcomes.switched_off":
@@ -225,7 +225,7 @@ export const LOG_EVENTS = {
   "tracing.unavailable": "The trace collector does not answer; spans are dropped until it does.",
   "tracing.recovered": "The trace collector answers again.",
   "tracing.warning":
-    "OpenTelemetry warns about what it sends, or about a variable.\n`why` is its text. It is about spans that the collector rejects (partial success), an answer that is not OTLP, spans dropped because too many waited. At most one line of a kind in ten minutes.",
+    "OpenTelemetry warns about what it sends, or about a variable.\n`why` is its text. At most one line of a kind in ten minutes.",
 } as const;
 
 export type LogEvent = keyof typeof LOG_EVENTS;

@@ -1,5 +1,5 @@
 /** node deploy/generate.ts writes these pages; fields and metrics have tests of their own. */
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { commandsReference } from "../../../deploy/commands-reference.ts";
@@ -16,4 +16,20 @@ it.for([
   ["README.md", () => withComparison(read("README.md"))],
 ] as const)("%s is up to date (node deploy/generate.ts)", async ([page, write]) => {
   expect(read(page)).toBe(await write());
+});
+
+/** How fast and how large it is: true only of the build that was measured. */
+const FIGURE = /\d (?:events|commands|changes|permits) (?:a|per) second|\d (?:kB|MB)\b/g;
+
+it.for(["CHANGELOG.md", ...globSync("docs/{,crm/}*.md", { cwd: ROOT })])(
+  "%s has no figure of speed or size, which docs/figures.md alone has",
+  (page) => {
+    const found = [...read(page).matchAll(FIGURE)].map(([text]) => text);
+    expect(page === "docs/figures.md" ? [] : found).toEqual([]);
+  },
+);
+
+it("the figures are found", () => {
+  const text = "it stages 4000 events a second, in 96 MB";
+  expect([...text.matchAll(FIGURE)]).toHaveLength(2);
 });

@@ -18,7 +18,7 @@ it.for(PAGES)("every file that %s names exists", (page) => {
 });
 
 it("the pages name files", () => {
-  const text = readFileSync(join(ROOT, "docs/glossary.md"), "utf8");
+  const text = PAGES.map((page) => readFileSync(join(ROOT, page), "utf8")).join("\n");
   expect([...text.matchAll(PATH)].length).toBeGreaterThan(50);
 });
 
