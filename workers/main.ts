@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { EXIT_CONFIG } from "../src/config.ts";
 import { redisTarget } from "../src/ops/connect-redis.ts";
+import { giveMemoryBack } from "../src/ops/give-memory-back.ts";
 import { meetRedis } from "../src/ops/open-redis.ts";
 import type { Shutdown } from "../src/ops/shutdown.ts";
 import type { ServiceAddress } from "../src/service/open-service.ts";
@@ -57,6 +58,7 @@ export async function startDaemon(options: DaemonOptions): Promise<HttpAddresses
   // A start without Redis is notified, too.
   shutdown.closes("notifications", startNotifying(runtime, mayWork));
   await Promise.race([mayWork, sleep(REDIS_WAIT_MS)]);
+  shutdown.closes("memory", giveMemoryBack());
   shutdown.closes("clock", keepClock(runtime));
   // Before any work begins: a port that is in use ends the start without having sent anything.
   const http = await serveHttp(runtime, roles, {

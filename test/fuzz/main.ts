@@ -24,7 +24,7 @@ const CHUNK = 1000;
 const DEADLINE_MS = 60_000;
 
 /** By how much memory may grow after the first tenth: what Node's collector leaves to later, bytes. */
-const MAY_GROW = 96 * 1024 * 1024;
+const MAY_GROW = 60 * 1024 * 1024;
 
 const MAPPING = `version: 1
 objects:
