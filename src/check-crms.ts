@@ -3,7 +3,7 @@ import { proxyOf, settingOf, type Config } from "./config.ts";
 import { createCrmApi } from "./crm/api-client.ts";
 import { CHECKERS } from "./crm/checkers.ts";
 import type { CrmSource } from "./crm/connector.ts";
-import { CONNECTORS, CRMS } from "./crm/connectors.ts";
+import { CONNECTORS, CRMS, WITHOUT_WEBHOOKS } from "./crm/connectors.ts";
 import { checkCrm, type CrmLine, type CrmReport } from "./crm/crm-check.ts";
 import type { RecordApi } from "./crm/record-reader.ts";
 import type { Mapping } from "./mapping/mapping.ts";
@@ -25,7 +25,15 @@ interface CheckStores {
 }
 
 export const checkableCrms = (config: Config): readonly CrmSource[] =>
-  CRMS.filter(({ needs }) => needs.every((name) => settingOf(config, name) !== undefined));
+  CRMS.filter(
+    ({ name, needs }) =>
+      needs.every((variable) => settingOf(config, variable) !== undefined) ||
+      (config.MAPPING === name && isSilent(config, name)),
+  );
+
+/** Whether no change of a CRM can come: it has no webhooks, and is not pulled. */
+const isSilent = ({ PULL_FROM = [] }: Config, crm: string): boolean =>
+  !PULL_FROM.includes(crm) && WITHOUT_WEBHOOKS.some(({ name }) => name === crm);
 
 /** Checks, unless that was done lately for the same needs, or another process does it now. */
 export async function refreshCrmChecks(
@@ -91,7 +99,8 @@ async function check(
   isOneOfSeveral: boolean,
 ): Promise<CrmReport> {
   const checker = CHECKERS[name];
-  if (checker === undefined) return { lines: [], types: {}, changed: {} };
+  const silence: CrmLine[] = isSilent(config, name) ? [silentLine(name)] : [];
+  if (checker === undefined) return { lines: silence, types: {}, changed: {} };
   const client = createCrmApi({ timeoutMs: TIMEOUT_MS, wrapsLists: true, proxy: proxyOf(config) });
   const api: RecordApi = {
     ...client,
@@ -109,6 +118,13 @@ async function check(
     await client.close();
   }
 }
+
+const silentLine = (crm: string): CrmLine => ({
+  what: "webhooks",
+  result: "fail",
+  says: `it has none, and PULL_FROM does not name it: no change of it comes`,
+  remedy: `Set PULL_FROM=${crm} and what docs/crm/${crm}.md names, and restart.`,
+});
 
 function clockLine(skewMs: number): CrmLine {
   const off = Math.abs(skewMs);

@@ -376,17 +376,16 @@ async function retryOrGiveUp(
   const { pausedUntil, runtime } = fetching;
   const { config, metrics, rarely } = runtime;
   const crm = all[0]?.pointer.crm ?? "";
-  let why: string;
-  let pauseMs = leastMs;
-  if (failure.kind === "throttled") {
-    pauseMs = failure.retryAfterMs;
+  const pauseMs = failure.retryAfterMs ?? leastMs;
+  if (failure.retryAfterMs !== undefined) {
     // Only this CRM pauses: the others have quotas of their own.
     const until = performance.now() + pauseMs;
     pausedUntil.set(crm, Math.max(until, pausedUntil.get(crm) ?? 0));
-    why = `it asks for a pause, for ${Math.ceil(pauseMs / 1000)} s more`;
-  } else {
-    why = failure.reason;
   }
+  const why =
+    failure.kind === "throttled"
+      ? `it asks for a pause, for ${Math.ceil(pauseMs / 1000)} s more`
+      : failure.reason;
   rarely.warn({ crm, outcome: failure.kind, why }, "fetch.failed", crm);
   if (runtime.clock.now() - timestamp < config.RETRY_MAX_HOURS * HOUR_MS) {
     throw new TryLater(why, pauseMs);

@@ -13,7 +13,7 @@ import {
 } from "../src/sync/accept-event.ts";
 import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
 import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
-import { requestFetch, requestOwners } from "./request-fetch.ts";
+import { readUndated, requestFetch, requestOwners } from "./request-fetch.ts";
 import { openQueueWorker } from "./queue-worker.ts";
 import { redriveDeadLetter } from "./redrive.ts";
 import { reportAccepted } from "./report-outcome.ts";
@@ -75,6 +75,7 @@ export function openPorts(runtime: Runtime): IntakePorts {
     gone: () => mapping.gone,
     withOwnIds,
     fetch: (event, crm, order) => requestFetch(runtime, event, crm, order),
+    readUndated: (event, order) => readUndated(runtime, event, order),
     requestOwners: (event, order) => requestOwners(runtime, event, order),
     lists: () => tenantLists.known(),
     askListsAgain: () => tenantLists.askAgain(clock.now()),
@@ -239,14 +240,16 @@ async function accept(runtime: Runtime, intakePorts: IntakePorts, job: Job): Pro
     return;
   }
   const value = await eventIn(job, runtime);
-  const arrival = await arrivalOf(job, value, runtime);
+  const { source: from } = (value ?? {}) as { source?: unknown };
+  const isRead = typeof from === "string" && pulledFrom(from) !== undefined;
+  const arrival = { ...(await arrivalOf(job, value, runtime)), isRead };
   const { event, records } = await acceptEvent(value, arrival, ports);
   if (records.some(({ result }) => result === "waiting")) throw new NotYet();
   const source = runtime.metrics.sourceLabel(event?.source ?? "unknown");
   runtime.metrics.eventsReceived.inc({ source });
-  if (event !== undefined) {
-    // A pull is no sender that could be silent.
-    if (pulledFrom(event.source) === undefined) await runtime.sources.heard(source, arrival.at);
+  // A pull is no sender that could be silent, and compares clocks by itself.
+  if (event !== undefined && pulledFrom(event.source) === undefined) {
+    await runtime.sources.heard(source, arrival.at);
     const time = event.time === undefined ? job.timestamp : Date.parse(event.time);
     await runtime.sources.datedAhead(source, time, arrival.at);
   }

@@ -7,8 +7,10 @@ import { isReadable, type FetchedRecord } from "../src/crm/record-reader.ts";
 import { ownersIn } from "../src/crm/related.ts";
 import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
 import type { Problem } from "../src/event/problem.ts";
+import { pulledCrms } from "../src/pull/pulled-crms.ts";
 import { pulledFrom } from "../src/pull/pulled-events.ts";
 import { partsOf } from "../src/sync/mapped.ts";
+import { hasRule } from "../src/sync/plan-change.ts";
 import type { Runtime } from "./runtime.ts";
 import type { TakenThinEvent } from "../src/state/thin-events.ts";
 
@@ -53,7 +55,9 @@ export function confirmedDeletion(event: CrmEvent, { order }: TakenThinEvent) {
  */
 export function wholeEvent(event: CrmEvent, taken: TakenThinEvent, fetched: Found) {
   const { fetch: _, merged: __, of: ___, ...data } = event.data ?? {};
-  const time = [timeOf(taken), fetched.modifiedAt]
+  // An event without a time counts as of its arrival: its record's own time says more.
+  const told = event.time === undefined ? (fetched.modifiedAt ?? timeOf(taken)) : timeOf(taken);
+  const time = [told, fetched.modifiedAt]
     .filter((at) => at !== undefined && at !== "")
     .toSorted((a, b) => Date.parse(a ?? "") - Date.parse(b ?? ""))
     .at(-1);
@@ -179,6 +183,29 @@ export async function requestOwners(
   const waitMs = Math.round(config.RELATED_WAIT_MS / PARTS_WAIT);
   await thinEvents.put({ crm, subject, role: "part" }, order, thin, lane, waitMs);
   return { problem: undefined };
+}
+
+/** As `readUndated` of AcceptPorts. A source of the mapping's section `pull` is pulled soon: it reads no single record. */
+export async function readUndated(
+  runtime: Runtime,
+  event: CrmEvent,
+  order: string,
+): Promise<boolean> {
+  const { clock, config, mapping, pulls } = runtime;
+  const { data, source, subject, time } = event;
+  if (time !== undefined || data?.record === undefined || isFetched(event)) return false;
+  const pulled = pulledCrms(config, mapping).find(
+    ({ name, objects = mapping.objects }) =>
+      (source.startsWith("/json/") || `${source}/`.startsWith(`/${name}/`)) &&
+      hasRule(subject, objects),
+  );
+  if (pulled === undefined) return false;
+  if (pulled.reader === undefined) {
+    await pulls.hurry(pulled.name, clock.now());
+    return true;
+  }
+  const thin = { ...event, data: { fetch: pulled.name } };
+  return (await requestFetch(runtime, thin, pulled.name, order)) === undefined;
 }
 
 function whyNotFetched(

@@ -2,6 +2,7 @@
 import { relative, resolve } from "node:path";
 import { Command } from "commander";
 import { examineConfig } from "../config.ts";
+import { WITHOUT_WEBHOOKS } from "../crm/connectors.ts";
 import { mappingFileOf, presetNames } from "../mapping/load-mapping.ts";
 import { MappingError } from "../mapping/mapping.ts";
 import { commandName } from "./command-name.ts";
@@ -46,6 +47,7 @@ function init(folder: string, { service, mapping, json }: InitOptions): void {
   const made = makeFolder(paths, {
     ...(service !== undefined && { service: addressOf(service) }),
     hasMapping: mapping !== undefined,
+    pullFrom: WITHOUT_WEBHOOKS.find(({ name }) => name === mapping),
     ...(isPreset && { mapping: mappingTemplate(mapping) }),
   });
   const next = nextSteps(paths, service, mapping);

@@ -18,5 +18,8 @@ export const CONNECTORS: readonly CrmConnector[] = [
   twenty,
 ];
 
+/** CRMs that have no webhooks: they must be asked for changes. */
+export const WITHOUT_WEBHOOKS: readonly CrmSource[] = [wealthbox, redtail];
+
 /** Every CRM that can be listed; some of them can also be read and asked for changes. */
-export const CRMS: readonly CrmSource[] = [...CONNECTORS, wealthbox, redtail];
+export const CRMS: readonly CrmSource[] = [...CONNECTORS, ...WITHOUT_WEBHOOKS];

@@ -61,9 +61,12 @@ export function timeOf(value: unknown): string | undefined {
   return instant.getTime() >= 0 ? instant.toISOString() : undefined;
 }
 
-/** What a written time leaves open, ms: the fraction of a second, the seconds, the time of the day. */
+/**
+ * What a written time leaves open, ms: the fraction of a second, the seconds, the time of the day. Of a day an hour less: an
+ * event that is dated more than a day ahead is not believed, and the CRM's clock may be ahead.
+ */
 const OPEN: readonly (readonly [form: RegExp, ms: number])[] = [
-  [/^\d{4}-\d{2}-\d{2}$/, 86_399_999],
+  [/^\d{4}-\d{2}-\d{2}$/, 82_799_999],
   [/^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?!:)/, 59_999],
   [/^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?![.,])|^\d{9,10}$/, 999],
 ];

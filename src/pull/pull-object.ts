@@ -149,7 +149,6 @@ async function list(pull: ObjectToPull, all: ObjectRecords, from: PulledObject):
   // With those that belong to it, a record may be newer than its own time says.
   const timeOf = pull.isThin ? undefined : all.timeOf;
   for (let restarts = 0; await pull.mayList();) {
-    const askedAt = pull.now();
     const page = await all.list(listing.cursor);
     if (page.kind !== "page") {
       if (isRefused(page) && listing.cursor !== undefined) {
@@ -165,8 +164,7 @@ async function list(pull: ObjectToPull, all: ObjectRecords, from: PulledObject):
     const undated = records.filter(({ id }) => times.get(id) === undefined);
     if (timeOf !== undefined) pull.noteUndated(undated.map(({ id }) => id));
     const from = new Date(since).toISOString();
-    const eventOf = (one: ListedRecord) =>
-      eventOfListed(one, times.get(one.id) ?? from, askedAt, pull);
+    const eventOf = (one: ListedRecord) => eventOfListed(one, times.get(one.id) ?? from, pull);
     await pull.push(records.map(eventOf));
     if (page.next === undefined) {
       await pull.keep(progress);

@@ -5,13 +5,21 @@ import type { CrmRecords, CrmSource } from "../crm/connector.ts";
 import { restRecords } from "../crm/rest-changes.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 
-export type PulledCrm = CrmRecords & Pick<CrmSource, "name"> & Partial<Pick<CrmSource, "reader">>;
+export type PulledCrm = CrmRecords &
+  Pick<CrmSource, "name"> &
+  Partial<Pick<CrmSource, "reader">> & {
+    /** Of the mapping's; undefined: it may have all of them. */
+    readonly objects?: readonly string[];
+  };
 
 type Pulls = Pick<Mapping, "pulls">;
 
 const known = ({ pulls = [] }: Pulls): PulledCrm[] => [
   ...CRMS,
-  ...pulls.map((source) => ({ name: source.name, ...restRecords(source) })),
+  ...pulls.map((source) => {
+    const { name, objects } = source;
+    return { name, objects: Object.keys(objects), ...restRecords(source) };
+  }),
 ];
 
 export const pulledCrms = (

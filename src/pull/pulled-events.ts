@@ -41,19 +41,14 @@ export function eventOfChange(change: PulledChange, askedAt: number, from: From)
       ...(record !== undefined && { data: dataOf(record, from) }),
     },
     change,
-    askedAt,
     from,
   );
 }
 
-/**
- * @param time when it changed last; or since when changes are told, which makes those newer.
- * @param askedAt when the CRM was asked, ms.
- */
+/** @param time when it changed last; or since when changes are told, which makes those newer. */
 export const eventOfListed = (
   { id, record }: ListedRecord,
   time: string,
-  askedAt: number,
   from: From,
 ): PulledEvent =>
   withId(
@@ -64,7 +59,6 @@ export const eventOfListed = (
       data: { record, partial: true },
     },
     { id, record },
-    askedAt,
     from,
   );
 
@@ -81,19 +75,14 @@ export const isMissedByWebhooks = (
 const dataOf = (record: Json, { crm, isThin }: From) =>
   isThin ? { fetch: crm } : { record, partial: true as const };
 
-/**
- * The same change is the same event, however often it is pulled: of two within one second, the records differ. What was read
- * is not later than the request.
- */
+/** The same change is the same event, however often it is pulled: of two within one second, the records differ. */
 function withId(
-  event: Omit<PulledEvent, "specversion" | "id" | "source" | "subject"> & { readonly time: string },
+  event: Omit<PulledEvent, "specversion" | "id" | "source" | "subject">,
   { id: recordId, record }: Pick<PulledChange, "id" | "record">,
-  askedAt: number,
   { contentOf, crm, object }: From,
 ): PulledEvent {
   const subject = `${object}/${recordId}`;
   const source = `${SOURCE}${crm}`;
   const id = `${recordId}-${contentOf({ ...event, data: record, subject, source })}`.slice(-512);
-  const [time = event.time] = [event.time, new Date(askedAt).toISOString()].toSorted();
-  return { specversion: "1.0", id, source, subject, ...event, time };
+  return { specversion: "1.0", id, source, subject, ...event };
 }

@@ -8,6 +8,9 @@ const LEASE_MS = 15_000;
 /** How often the process that pulls must call `claim`, ms. */
 export const RENEW_PULL_MS = LEASE_MS / 5;
 
+/** Webhooks let a CRM be pulled at most so often, ms. */
+const LEAST_MS = 10_000;
+
 /** Ids that no pull has looked at for so long are forgotten, s. */
 const IDS_KEPT_S = 30 * 86_400;
 
@@ -70,6 +73,14 @@ export class Pulls extends Store {
 
   async keep(crm: string, state: PullState): Promise<void> {
     await this.write("HSET", this.keys.pulls, crm, JSON.stringify(state));
+  }
+
+  /** Lets a CRM be pulled soon. During a pull, which may end it, the next one is in time. */
+  async hurry(crm: string, now: number): Promise<void> {
+    const state = await this.state(crm);
+    if (state === undefined) return;
+    const soon = Math.max(now, state.nextAt - state.everyMs + LEAST_MS);
+    if (soon < state.nextAt) await this.keep(crm, { ...state, nextAt: soon });
   }
 
   /** Forgets the CRMs that are not pulled any more. */

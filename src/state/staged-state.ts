@@ -62,8 +62,19 @@ const NO_CONTENT = "-";
  */
 function seenAs(contents: string | null, content: string): SeenAs {
   if (contents === null) return undefined;
-  return contents.split(" ").includes(content) ? "same" : "changed";
+  return contentsIn(contents).has(content) ? "same" : "changed";
 }
+
+/** What is remembered of an event: hashes of its contents, those of reads with the number of their arrival. */
+const contentsIn = (contents: string | null): Map<string, string> =>
+  new Map(
+    (contents ?? "").split(" ").map((one) => {
+      const [content = "", arrival = ""] = one.split(":");
+      return [content, arrival] as const;
+    }),
+  );
+
+const arrivalIn = (order: string): string => order.slice(order.lastIndexOf("\t") + 1);
 
 /** Records read in one round trip. */
 const PAGE = 200;
@@ -114,7 +125,8 @@ export class StagedStates extends OfRecords {
     other: ReadRecord | undefined,
   ): Promise<StageResult | { readonly readFirst: string }> {
     const keys = this.keys;
-    const { content = NO_CONTENT, crmCode, eventKey, lane, noted, payload } = state;
+    const { content = NO_CONTENT, crmCode, eventKey, isRead, lane, noted, payload } = state;
+    const told = isRead === true ? `${content}:${arrivalIn(state.order)}` : content;
     const subject = digestOf(noted?.event.subject ?? "");
     const seen = keys.seen(digestOf(eventKey));
     const ofEvent = `e:${eventKey}`;
@@ -134,13 +146,20 @@ export class StagedStates extends OfRecords {
         string | null,
       ];
       const seenBefore = eventKey === "" ? undefined : seenAs(contents, content);
-      if (seenBefore === "same") return unchanged({ result: "duplicate", coalesced: false });
+      const newest = newestOrders(read)[payload === undefined ? "status" : "fields"];
+      // Read, changed, and read again as it was within one second: the times are equal, and so are the events.
+      const isNews =
+        isRead === true && arrivalIn(newest) > (contentsIn(contents).get(content) ?? "");
+      if (seenBefore === "same" && !isNews) {
+        return unchanged({ result: "duplicate", coalesced: false });
+      }
       const leads = payload !== undefined && noted !== undefined;
       const before = led ?? ownIdOf(state);
       if (leads && before !== crmCode && before !== other?.crmCode)
         return unchanged({ readFirst: before });
       const reused = seenBefore === "changed" && { reused: true };
-      const known = contents?.split(" ").slice(1 - MOST_CONTENTS) ?? [];
+      const others = contents?.split(" ").filter((one) => !one.startsWith(`${content}:`)) ?? [];
+      const known = others.slice(1 - MOST_CONTENTS);
       const order = this.#orderOf(read, lane, Number(lowest[1] ?? read.now), first);
       const made = stage(read, { ...state, ...texts, ...order.input }, read);
       const { record, differs, ...outcome } = made;
@@ -159,7 +178,7 @@ export class StagedStates extends OfRecords {
         calls: [
           ...(eventKey === ""
             ? []
-            : [["SET", seen, [...known, content].join(" "), "EX", SEEN_S] as const]),
+            : [["SET", seen, [...known, told].join(" "), "EX", SEEN_S] as const]),
           ...(isStaged && lane === "live" ? order.calls : []),
           ...(isStaged ? [["INCR", keys.stagedCount] as const] : []),
           ...(result === "superseded"

@@ -64,6 +64,11 @@ export interface AcceptPorts {
     order: string,
   ): Promise<{ readonly problem: Problem | undefined } | undefined>;
   /** Undefined while the tenant's lists are not known; `map` then leaves out no value for them. */
+  /**
+   * Lets a record be read whose webhook says no time, if its CRM is pulled, too: its state may be older than what was read.
+   * @returns false for other events, and where it cannot be read.
+   */
+  readUndated?(event: CrmEvent, order: string): Promise<boolean>;
   lists(): TenantLists | undefined;
   /**
    * Asks the service for the lists again, because they refuse a value.
@@ -105,6 +110,8 @@ export interface Arrival {
   readonly sentAt?: number;
   /** Grows with every event received. */
   readonly number: number;
+  /** A pull has read the record. */
+  readonly isRead?: boolean;
   /** Of a redriven event: the order that it had when it came, and the present time, ms. */
   readonly order?: string | undefined;
   readonly redrivenAt?: number;
@@ -206,6 +213,9 @@ async function acceptRecord(
   if (owners !== undefined && !hasRule(subject, ports.objects())) {
     return fetching(record, owners.problem, ports);
   }
+  if (isOwn && (await ports.readUndated?.(event, order)) === true) {
+    return fetching(record, undefined, ports);
+  }
   const crm = crmToFetchFrom(record, ports.objects());
   if (crm !== undefined) {
     return fetching(record, await ports.fetch(event, crm, order), ports);
@@ -290,6 +300,7 @@ async function stage(
     payload: payload && JSON.stringify(payload),
     eventKey: key,
     content: ports.contentOf(event),
+    isRead: record.arrival.isRead,
     order: later?.order ?? order,
     fieldsOrder: later && order,
     without: withoutIn(mapped, record),

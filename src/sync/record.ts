@@ -185,6 +185,8 @@ export interface StateToStage {
   readonly eventKey: string;
   /** Hash of what the event says; undefined where none is remembered. */
   readonly content?: string;
+  /** A pull has read the record: what it says again is news once another event has said something else. */
+  readonly isRead?: boolean | undefined;
   readonly order: string;
   /** Serialised payload; undefined when the event brought no record. */
   readonly payload: string | undefined;

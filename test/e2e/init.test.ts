@@ -103,6 +103,19 @@ test("init takes a mapping file that is there, and names the command of a checko
   expect(out).toMatch(/^ {2}node \S*src\/cli\/main\.ts start, and in another terminal: node /m);
 });
 
+test.for(["wealthbox", "generic"])(
+  "init --mapping %s: PULL_FROM where the CRM has no webhooks",
+  async (mapping) => {
+    await using dir = await tempDir();
+    const folder = join(dir.path, "crmsync");
+    expect((await init(folder, "--mapping", mapping)).code).toBe(0);
+    const { PULL_FROM } = await loaded(join(folder, "env"));
+    expect(PULL_FROM).toBe(mapping === "wealthbox" ? mapping : undefined);
+    const text = await readFile(join(folder, "env"), "utf8");
+    expect(text.includes("# WEALTHBOX_API_TOKEN=")).toBe(mapping === "wealthbox");
+  },
+);
+
 test.for([
   [["--service", "https://service.example.com/v1.1"], "--service must end before /v1.1"],
   [["--service", "service.example.com"], "--service must be an http or https address"],

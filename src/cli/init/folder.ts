@@ -4,7 +4,7 @@ import { existsSync, mkdirSync } from "node:fs";
 import { UserError } from "../../ops/user-error.ts";
 import { writeNew } from "../write-new.ts";
 import type { FolderPaths } from "./paths.ts";
-import { MADE_SECRETS, variablesText } from "./variables.ts";
+import { MADE_SECRETS, variablesText, type VariableOptions } from "./variables.ts";
 
 export type Made = ReturnType<typeof makeFolder>;
 
@@ -16,7 +16,7 @@ export type Made = ReturnType<typeof makeFolder>;
  */
 export function makeFolder(
   paths: FolderPaths,
-  options: { readonly service?: string; readonly mapping?: string; readonly hasMapping: boolean },
+  options: VariableOptions & { readonly mapping?: string },
 ) {
   if (existsSync(paths.env)) {
     throw new UserError(

@@ -9,10 +9,17 @@ export const MADE_SECRETS = {
     "encrypts the state in Redis: keep a copy elsewhere, nothing opens the state without it",
 } as const;
 
+export interface VariableOptions {
+  readonly service?: string;
+  readonly hasMapping: boolean;
+  /** A CRM that has no webhooks, and the variables of its API. */
+  readonly pullFrom?: { readonly name: string; readonly needs: readonly string[] } | undefined;
+}
+
 /** What the file of variables says; a shell and systemd can read it. */
 export function variablesText(
   { folder, env, secret, mapping }: FolderPaths,
-  { service = "", hasMapping }: { readonly service?: string; readonly hasMapping: boolean },
+  { service = "", hasMapping, pullFrom }: VariableOptions,
 ): string {
   return `# The variables of crmsync. docs/configuration.md has all of them.
 # A shell loads them by: ${loadCommand(env)}
@@ -29,7 +36,7 @@ DATA_DIR=${quoted(`${folder}/data`)}
 
 # What becomes of the CRM's records. Without a mapping file they must be payloads of the service.
 ${hasMapping ? "" : "# "}MAPPING=${quoted(mapping)}
-
+${pullFrom === undefined ? "" : pullText(pullFrom)}
 # Events by HTTP, from this machine only, with the token of the file.
 HTTP_HOST=127.0.0.1
 HTTP_PORT=8080
@@ -43,6 +50,11 @@ OPERATOR_TOKEN_FILE=${quoted(secret("operator_token"))}
 STATE_KEY_FILE=${quoted(secret("state_key"))}
 `;
 }
+
+const pullText = ({ name, needs }: NonNullable<VariableOptions["pullFrom"]>): string => `
+# The CRM has no webhooks: it is asked for what has changed. docs/crm/${name}.md says what its variables are.
+PULL_FROM=${name}
+${needs.map((variable) => `# ${variable}=\n`).join("")}`;
 
 export const loadCommand = (env: string): string => `set -a; . ${quoted(env)}; set +a`;
 

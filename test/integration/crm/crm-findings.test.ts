@@ -157,3 +157,28 @@ test("a field whose type has changed keeps its value at the service until a pers
   expect(await compare()).toMatchObject({ equal: 0, different: 1 });
   expect(await push("2002-03-01", "Köln")).toEqual({ birthDate: "2002-03-01", city: "Köln" });
 });
+
+test.for(["wealthbox", "redtail"])(
+  "%s has no webhooks: without PULL_FROM status and doctor say that nothing comes",
+  async (name) => {
+    await using dir = await tempDir();
+    await using sandbox = await localSandbox();
+    const env = envFor(sandbox, { DATA_DIR: dir.path, MAPPING: name });
+    const says = `${name}, webhooks: it has none, and PULL_FROM does not name it: no change of it comes.`;
+    await using daemon = await localDaemon(env);
+    const { findings } = await waitFor(
+      async () => {
+        const status = await daemon.status();
+        return status.findings.some((one) => one.says === says) ? status : undefined;
+      },
+      { what: "the finding" },
+    );
+    expect(findings.find((one) => one.says === says)?.severity).toBe("critical");
+    const lines = async (more: Readonly<Record<string, string>>) => {
+      const checks = await Promise.all(checkAll(readConfig({ ...env, ...more })));
+      return checks.flat().filter((one) => one.name === `${name}, webhooks`);
+    };
+    expect(await lines({})).toMatchObject([{ result: "fail" }]);
+    expect(await lines({ PULL_FROM: name })).toEqual([]);
+  },
+);

@@ -246,6 +246,15 @@ test.for([
     { kind: "throttled", retryAfterMs: 7000 },
   ],
   ["no right", { status: 403, body: {} }, { kind: "client_error", isDenied: true }],
+  ...([401, 403, 503] as const).map((status) => {
+    const headers = { "retry-after": "7" };
+    const kind = status === 503 ? "unavailable" : "client_error";
+    return [
+      `HTTP ${status} with a pause`,
+      { status, headers, body: {} },
+      { kind, retryAfterMs: 7000 },
+    ] as const;
+  }),
   [
     "a mark of deletion that is neither a yes nor a no",
     { body: { data: [{ id: 7, changed: at("08:00:00"), gone: "active" }] } },
@@ -292,8 +301,8 @@ test.for([
 const NEW_YORK = "America/New_York";
 
 test.for([
-  ["2026-11-21", "zone: America/New_York", "2026-11-21T05:00:00.000Z", "2026-11-22T04:59:59.999Z"],
-  ["2026-11-21", "", "2026-11-21T00:00:00.000Z", "2026-11-21T23:59:59.999Z"],
+  ["2026-11-21", "zone: America/New_York", "2026-11-21T05:00:00.000Z", "2026-11-22T03:59:59.999Z"],
+  ["2026-11-21", "", "2026-11-21T00:00:00.000Z", "2026-11-21T22:59:59.999Z"],
   ["2026-11-21T03:00", `zone: ${NEW_YORK}`, at("08:00:00"), "2026-11-21T08:00:59.999Z"],
   ["2026-11-21 03:00:00", `zone: ${NEW_YORK}`, at("08:00:00"), "2026-11-21T08:00:00.999Z"],
   ["2026-11-21T03:00:00.5", `zone: ${NEW_YORK}`, "2026-11-21T08:00:00.500Z", undefined],

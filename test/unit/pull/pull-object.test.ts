@@ -249,17 +249,3 @@ test("a record without the time of its last change is taken, and told", async ()
   await pullObject(pullOf(log, pages), { cursor: "old" });
   expect(log).toEqual(["undated 1", "contact/1 updated live", "contact/2 updated live", "a"]);
 });
-
-test("a time later than the request counts as of the request; it is the same event until it has passed", async () => {
-  const events: PulledEvent[] = [];
-  const push = async (pushed: readonly PulledEvent[]) => void events.push(...pushed);
-  // Of a day, its last moment; or by a clock that is ahead.
-  const change = { id: "1", record: {}, at: "2026-11-27T23:59:59.999Z" };
-  for (const now of [NOW, NOW + 60_000, NOW + 86_400_000]) {
-    const pages: Page[] = [{ kind: "page", changes: [change], cursor: "a", hasMore: false }];
-    await pullObject(pullOf([], pages, { now: () => now, push }), { cursor: "old" });
-  }
-  const until = [new Date(NOW).toISOString(), new Date(NOW + 60_000).toISOString(), change.at];
-  expect(events.map(({ time }) => time)).toEqual(until);
-  expect(new Set(events.map(({ id }) => id)).size).toBe(1);
-});

@@ -1,0 +1,35 @@
+import { expect, test } from "vitest";
+import type { CrmApi } from "../../../src/crm/api-client.ts";
+import { CRMS } from "../../../src/crm/connectors.ts";
+import { politeApi } from "../../../src/crm/polite-api.ts";
+
+test("searches keep their own pace, from the first one; reads may come at once", async () => {
+  const found = { kind: "found", body: {} } as const;
+  const searches: number[] = [];
+  const api = politeApi(
+    {
+      get: async () => found,
+      post: async () => {
+        searches.push(performance.now());
+        return found;
+      },
+      token: async () => "",
+      skewMs: () => 0,
+      close: async () => {},
+    } satisfies CrmApi,
+    { pauseMs: 1, searchPauseMs: 40, setting: () => "" },
+  );
+  const begun = performance.now();
+  for (let n = 0; n < 4; n += 1) {
+    await api.get("", {});
+    await api.post("", {}, {});
+  }
+  const gaps = searches.slice(1).map((at, n) => at - (searches[n] ?? begun));
+  // A timer may end a millisecond early.
+  expect(Math.min(...gaps)).toBeGreaterThan(38);
+});
+
+test("HubSpot gets fewer than five searches a second", () => {
+  const hubspot = CRMS.find(({ name }) => name === "hubspot");
+  expect(1000 / (hubspot?.searchPauseMs ?? 0)).toBeLessThan(5);
+});
