@@ -4,7 +4,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { PageLoop } from "../src/service/page-loop.ts";
+import { listPages } from "../src/service/list-pages.ts";
 import type { Reply } from "../src/service/reply.ts";
 import { tokenName } from "../src/state/known-service.ts";
 import { RENEW_WARM_UP_MS, type WarmUp } from "../src/state/ledger.ts";
@@ -99,29 +99,32 @@ async function listFrom(
   const fingerprintOf = await keyring.fingerprintOf(await keptFields.current());
   const token = access.token();
   if (!(await isOfLedger(token, runtime))) return "again";
-  const loop = new PageLoop();
-  let page = cursor;
-  do {
-    const permit = await access.quota.acquire("live", signal);
-    const askedAt = clock.now();
-    const reply = await access.client.listPage(permit, page, { token });
+  const service = {
+    client: access.client,
+    acquire: () => access.quota.acquire("live", signal),
+    now: () => clock.now(),
+    sending: { token },
+  };
+  type Result = "done" | "failed" | "again";
+  const ended = await listPages<Result>(service, cursor, async (reply, asked) => {
     if (access.token() !== token) {
       await ledger.restartWarmUp();
       log.warn({}, "ledger.listing_token_changed");
-      return "again";
+      return { ends: "again" };
     }
-    if (reply.kind !== "page") return listingFailed(runtime, access, reply, cursor !== undefined);
-    const { fresh, isEndless } = loop.add(reply);
-    if (isEndless) return listingEndless(runtime);
+    if (reply.kind !== "page")
+      return { ends: await listingFailed(runtime, access, reply, cursor !== undefined) };
+    if (asked.isEndless) return { ends: await listingEndless(runtime) };
     const rows: [string, LedgerRow][] = [];
     // A page of 5000 takes a tenth of a second: other work goes on in between.
     await inSlices(reply.relations, (relation) => {
       rows.push([relation.crmCode, rowOf(relation, clock.now(), fingerprintOf)]);
     });
-    const about = { askedAt, fresh: fresh.size, token: tokenName(token) };
-    if (!(await ledger.writePage(rows, reply.nextCursor, page, about))) return "again";
-    page = reply.nextCursor;
-  } while (page !== undefined);
+    const about = { askedAt: asked.askedAt, fresh: asked.fresh.size, token: tokenName(token) };
+    const isWritten = await ledger.writePage(rows, reply.nextCursor, asked.cursor, about);
+    return isWritten ? "next" : { ends: "again" };
+  });
+  if (ended !== undefined) return ended;
   const { relations } = await ledger.warmUp();
   log.info({ relations }, "ledger.warm");
   return "done";

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { UserError } from "../ops/user-error.ts";
 import type { Permit } from "../quota/permit.ts";
 import type { ServiceClient } from "../service/client.ts";
-import { PageLoop } from "../service/page-loop.ts";
+import { listPages, type Next, type PageAsked } from "../service/list-pages.ts";
 import type { Page, Relation, Reply } from "../service/reply.ts";
 import type { Ledger } from "../state/ledger.ts";
 import type { FingerprintOf } from "../sync/fingerprint.ts";
@@ -67,39 +67,36 @@ export async function listService(
   let progress = (work.progress("listing") as Progress | undefined) ?? beginning(service);
   let failures = 0;
   let restarts = 0;
-  let loop = new PageLoop();
-  while (!progress.isComplete) {
-    onProgress(progress);
-    const askedAt = service.now();
-    const { cursor } = progress;
-    const permit = await service.acquire();
-    const reply = await service.client.listPage(permit, cursor);
+  const take = async (reply: Reply<"list">, asked: PageAsked): Promise<Next<never>> => {
     progress = { ...progress, requests: progress.requests + 1 };
     if (reply.kind === "page") {
       failures = 0;
-      const { fresh, isEndless } = loop.add(reply);
-      if (isEndless) {
+      if (asked.isEndless) {
         restart(beginning(service), work);
         throw new UserError("the service lists the same page again and again; nothing was sent");
       }
-      progress = await keepPage(reply, fresh, progress, askedAt, service, work);
-      continue;
+      progress = await keepPage(reply, asked.fresh, progress, asked.askedAt, service, work);
+      onProgress(progress);
+      return "next";
     }
+    onProgress(progress);
     // The pause that a 429 asks for is shared: the next permit waits for its end.
-    if (reply.kind === "throttled") continue;
+    if (reply.kind === "throttled") return "again";
     // The cursor may have expired: begin again.
-    if (reply.kind === "rejected" && cursor !== undefined) {
+    const isExpired = reply.kind === "rejected" && asked.cursor !== undefined;
+    if (isExpired) {
       if (restarts === RESTARTS) throw failure(reply, progress);
       restarts += 1;
-      loop = new PageLoop();
       progress = { ...beginning(service), requests: progress.requests };
       restart(progress, work);
     }
     failures += 1;
     if (failures === TRIES || reply.kind === "denied") throw failure(reply, progress);
     await sleep(retryDelay(failures, service.retryBaseMs, Math.random));
-  }
+    return isExpired ? "start" : "again";
+  };
   onProgress(progress);
+  if (!progress.isComplete) await listPages(service, progress.cursor, take);
   return progress;
 }
 

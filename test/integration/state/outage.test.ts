@@ -110,11 +110,3 @@ it.each(["dns", "proxy"])("%s also pauses the process that fails, by itself", as
   await failing.failed(reason, true);
   expect(await failing.waitMs()).toBe(0);
 });
-
-it("what an older release has left there is no outage, and goes", async () => {
-  await redis.hset(keys.outage, { failures: 7, since: 1, until: Date.now() + 60_000 });
-  const outage = new Outage(redis, keys);
-  expect(await outage.current()).toBeUndefined();
-  await outage.failed("timeout", true);
-  expect(await redis.hkeys(keys.outage)).toEqual(["breaker"]);
-});

@@ -91,7 +91,7 @@ test("a mapping that cannot be read costs only the text", async () => {
   expect(readWhens("salesforce").whens).toEqual(expect.any(Array));
 });
 
-test("a step of an older release, without a pointer, says what it knows", () => {
+test("a step without a pointer says what it knows", () => {
   expect(leftOutText({ reason: "when" }, "Lead", presentOf(TEXT))).toBe(
     "no rule's `when` is true for it (object Lead)",
   );
