@@ -98,6 +98,25 @@ describe.for(PULLED_CRMS.map((crm) => [crm.name, crm] as const))("%s", ([, crm])
     expect(newest(pulled).get(crm.idOf(3))?.record).toEqual(opened.expected(3, at(60)));
   });
 
+  test("a pull that is interrupted for an hour between two pages hides nothing", async () => {
+    await using opened = await openPull(crm);
+    for (const n of [1, 2, 3, 4, 5]) opened.set(n, at(-3600));
+    const cursor = await begin(opened);
+    for (const n of [1, 2, 3, 4, 5]) opened.set(n, at(n));
+    const first = await opened.page(cursor, NOW + 60_000);
+    if (first.kind !== "page" || !first.hasMore) throw new Error(JSON.stringify(first));
+    // Whatever was on that page changes, and then records of the pages that follow.
+    for (const n of [1, 2, 3, 4, 5]) opened.set(n, at(1800));
+    for (const n of [6, 7]) opened.set(n, at(3500));
+    const rest = await opened.pull(first.cursor, NOW + 3_600_000);
+    const next = await opened.pull(rest.cursor, NOW + 3_700_000);
+    const found = new Map([...newest(rest), ...newest(next)]);
+    for (const n of [1, 2, 3, 4, 5]) {
+      expect(found.get(crm.idOf(n))?.record).toEqual(opened.expected(n, at(1800)));
+    }
+    for (const n of [6, 7]) expect([...found.keys()]).toContain(crm.idOf(n));
+  });
+
   test("a place that the CRM refuses: the pull begins again", async () => {
     await using opened = await openPull(crm);
     const cursor = await begin(opened);
