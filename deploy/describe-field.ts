@@ -33,12 +33,13 @@ const SPECIAL: Readonly<Record<string, string>> = {
 
 const BY_FORM: Readonly<Record<Form, string>> = {
   text: "a text or a number",
+  code: "a text with a digit, or a number; not one that a spreadsheet has changed (`10115.0`, `1.2E+10`)",
   country: "a code of two or three letters, a number or a name in seven languages",
   language: "a code of two or three letters, also with a region (`de-CH`), or a name",
   date: "a date (ISO 8601, DD.MM.YYYY, YYYYMMDD, milliseconds) or the `format` that the file gives; a time is cut off",
   email: "an address that the rule allows, also after `mailto:`; another one is left out",
   phone:
-    "E.164; without a prefix, that of the record's country. A number that is not valid is sent as it is, one without a digit is left out",
+    "E.164; without a prefix, that of the record's country. A number that is not valid is sent as it is; one without a digit, or that a spreadsheet has changed, is left out",
   boolean:
     "true or false, 1 or 0, or a word such as yes, ja, oui, si, sim; no, nein, non, nee, não",
   number: "a number",

@@ -15,7 +15,7 @@ export function fieldsReference(): string {
 
 A value that the [mapping](mapping.md) cannot use is left out, with a warning; if the field is required, the record becomes a dead
 letter. Texts are [cleaned](mapping.md#line-breaks-and-invisible-characters), and have at most ${FIELD_MAX_LENGTH} characters. Of values of
-a list, case, accents and punctuation do not matter.
+a list, case, accents, blanks and signs between letters do not matter.
 
 | field | person | company | type | rule of the service | what a mapping takes |
 | --- | --- | --- | --- | --- | --- |

@@ -43,7 +43,7 @@ export function serveHttpIntake({ app, count, refused }: HttpServer, runtime: Ru
   serveCrmWebhooks(app, runtime, guard, ports);
 }
 
-function intakePorts({ clock, intakeClient, keyring, rarely }: Runtime): IntakePorts {
+function intakePorts({ clock, intakeClient, keyring, mapping, rarely }: Runtime): IntakePorts {
   const contentHash = () => {
     // No process could open what is sealed with a wrong key.
     if (!keyring.isOpen) throw new Error(KEY_NOT_CHECKED);
@@ -51,6 +51,7 @@ function intakePorts({ clock, intakeClient, keyring, rarely }: Runtime): IntakeP
   };
   return {
     now: () => clock.latest(),
+    ids: mapping.ids,
     push: async (events) => intakeClient.push(events, clock.latest(), await contentHash()),
     seen: async (events) => intakeClient.seen(events, await contentHash()),
     isRemembered: (request) => intakeClient.isRemembered(request),

@@ -73,6 +73,7 @@ export function openPorts(runtime: Runtime): IntakePorts {
     map: (event, subject) => tracing.span("map", {}, () => mapRecord(runtime, event, subject)),
     objects: () => mapping.objects,
     gone: () => mapping.gone,
+    ids: () => mapping.ids,
     withOwnIds,
     fetch: (event, crm, order) => requestFetch(runtime, event, crm, order),
     readUndated: (event, order) => readUndated(runtime, event, order),

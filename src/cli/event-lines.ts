@@ -59,7 +59,7 @@ function problemOf(
     const own = "lane" in value ? value.lane : undefined;
     value = { ...value, lane: own ?? lane };
   }
-  const parsed = parseEvent(value, now());
+  const parsed = parseEvent(value, now(), "any");
   if (parsed.ok) return take(value as LineEvent);
   return parsed.problems
     .map(({ field, rule, kind }) => `${field || "the event"} ${rule} (it is ${kind})`)

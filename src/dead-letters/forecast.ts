@@ -93,6 +93,7 @@ function dryPorts(view: RedriveView, staged: StateToStage[]): AcceptPorts {
     map: (event, subject) => mapEvent(view.mapping, event, subject, view.lists ?? NO_LISTS),
     objects: () => view.mapping.objects,
     gone: () => view.mapping.gone,
+    ids: () => view.mapping.ids,
     async requestOwners({ subject }) {
       const parts = partsOf(view.mapping.relations, splitSubject(subject).object);
       return parts.length > 0 ? { problem: undefined } : undefined;

@@ -16,7 +16,7 @@ function crmCodeOf(serial: number): string {
     case 17:
       return `顧客-${serial}`;
     case 27:
-      return `C ${serial}%20?`;
+      return `C ${serial}/ü+#1`;
     default:
       return `C-${10_000 + serial}`;
   }

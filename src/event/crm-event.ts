@@ -35,61 +35,107 @@ function suffixOf(chunk: string): string {
   return SUFFIXES.charAt(bits);
 }
 
-// Ids of records: those that are none, and the one form of an id that a CRM writes in several.
+// Ids of records: their grammar, and the one form of an id that a CRM writes in several.
 
-/**
- * What a program writes in the place of a value: an error of a spreadsheet, in any language (#REF!, #¡VALOR!, #N/D,
- * Err:502), an object, a placeholder that a template has not filled.
- */
-const MARK =
-  /^(?:#[¡¿]?\p{Lu}[\p{Lu}\d/]*[!?]|#N\/[ABD]|#NV|#GETTING_DATA|#{3,}|(?:Err|Fehler|Erreur|Errore):\d{3}|\[object \w+\]|undefined|\{\{.*\}\}|\{!.*\}|\$\{.*\}|\*\|.*\|\*)$/u;
+/** Letters and digits of any script, signs of paths, names and addresses, single blanks; `#` before a digit. */
+const ID = /^(?=.*[\p{L}\p{N}])(?![ =])(?:[\p{L}\p{M}\p{N}_.:/@+=|~-]|#(?=\p{N})|(?<! ) (?=\S))+$/u;
 
-export const isMark = (text: string): boolean => MARK.test(text);
-
-/** A dash, a question mark, an empty list. */
-export const hasNoLetter = (text: string): boolean => !/[\p{L}\p{N}]/u.test(text);
-
-/** What a program writes for a value that it does not have. Records of all these would share one crmCode. */
-const NOTHING =
-  /^(?:undefined|null|nan|none|nil|true|false|n\/a|\(null\)|<null>|\[object object\]|#n\/a|-1|\{?0{8}[0-]*(?:AAA)?\}?)$/i;
+/** What programs write for none, or a header row for the column. Records of all these would share one crmCode. */
+const NO_ID =
+  /^(?:undefined|null|nan|none|nil|nat|true|false|n\/a|-1|err:\d{3}|0{8}[0-]*(?:AAA)?|array|object|(?:record[ _-]?)?id)$/i;
 
 /** The same as a part of a crmCode: `c-undefined`. */
 const NOTHING_IN = /(?:^|[-_:./ ])(?:undefined|null|NaN|\[object Object\])(?:$|[-_:./ ])/;
 
-/** A spreadsheet shows long numbers so: `1.23E+17` is many ids. */
-const SCIENTIFIC = /^[+-]?\d+(?:[.,]\d+E[+-]?|E[+-])\d+$/i;
-const DECIMAL = /^\d+[.,]0+$/;
-const GROUPED = /^\d{1,3}(?:[,'’]\d{3})+$/;
+/** A number as a data frame or a spreadsheet has changed it: 4711.0, 1.23E+17. No number of a person is written so. */
+export const isChangedNumber = (text: string): boolean =>
+  /^[+-]?\d+(?:[.,]0+|[.,]\d+E[+-]?\d+|E[+-]\d+)$/i.test(text);
 
-/** Invisible characters, and spaces other than the normal one. */
-const INVISIBLE = /[\p{Cf}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
+/** 1 234, 1/3/2026, 2026-03-01 00:00:00 */
+const CHANGED =
+  /^(?:\d{1,3}(?: \d{3})+|\d{1,2}([./])\d{1,2}\1(?:19|20)\d\d|(?:19|20)\d\d-\d\d-\d\d(?:[T ][\d:.]+)?)$/;
 
-/** Why this cannot be the id of one record; undefined: it can. */
-export function idProblem(id: string): string | undefined {
-  const text = id.trim();
-  if (NOTHING.test(text) || isMark(text) || hasNoLetter(text)) {
-    return "must be the id of a record, not a word for none";
-  }
-  if (SCIENTIFIC.test(id)) return "must be the whole id: a spreadsheet has shortened the number";
-  if (DECIMAL.test(id) || GROUPED.test(id)) {
-    return "must be the id as the CRM writes it: a spreadsheet has changed the number";
-  }
-  if (id.startsWith("=")) return "must be the id itself, not a formula of a spreadsheet";
-  if (INVISIBLE.test(id)) return "must not contain invisible characters";
-  if (id.normalize("NFKC") !== id.normalize("NFC")) {
-    return "must be written in ordinary letters and digits";
-  }
-  if (text !== id) return "must not begin or end with a blank";
-  return undefined;
+/** 1-Mar, 01-mars-26, Mar-85, Mrz 85 */
+const DAY_OR_YEAR =
+  /^(?:\d{1,2}[-. ]{1,2}(\p{L}{3,5})\.?(?:[- ]\d{2,4})?|(\p{L}{3,5})\.?[- ]\d{2})$/u;
+
+/** Made for the first id that may be a date: short names of months, in the languages of CRMs around here. */
+let months: ReadonlySet<string> | undefined;
+
+function isSpreadsheetDate(id: string): boolean {
+  const [, day, year] = DAY_OR_YEAR.exec(id) ?? [];
+  const month = day ?? year;
+  // Spreadsheets write no month in capital letters: MAR-85 is a code.
+  if (month === undefined || month === month.toUpperCase()) return false;
+  months ??= new Set(
+    ["en", "de", "fr", "it", "es", "pt", "nl"].flatMap((locale) => {
+      const names = new Intl.DateTimeFormat(locale, { month: "short", timeZone: "UTC" });
+      return Array.from({ length: 12 }, (_, at) => wordOf(names.format(Date.UTC(2000, at))));
+    }),
+  );
+  const word = wordOf(month);
+  return (
+    months.has(word) || [...months].some((name) => name.slice(0, 3) === word) || word === "mrz"
+  );
 }
 
-/** Why this cannot be a crmCode of one record, although the service would accept it. */
-export const codeProblem = (crmCode: string): string | undefined =>
-  NOTHING_IN.test(crmCode)
-    ? "must not contain undefined, null, NaN or [object Object]"
-    : idProblem(crmCode);
+const wordOf = (text: string): string =>
+  text
+    .normalize("NFKD")
+    .replaceAll(/[^\p{L}]/gu, "")
+    .toLowerCase();
 
-const GUID = /^\{?([\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12})\}?$/i;
+/** By objects of the mapping: which ids it allows instead of the grammar's (`id` in the mapping). */
+export interface IdRule {
+  /** In lower case. */
+  readonly objects: readonly string[];
+  /** Of a regular expression for the whole id. */
+  readonly pattern: string;
+}
+
+/**
+ * Why this cannot be the id of one record; undefined: it can.
+ * @param record whose id it is: a header row that stands twice has the names of its columns as values.
+ */
+export function idProblem(
+  subject: string,
+  rules: readonly IdRule[] = [],
+  record: Readonly<Record<string, unknown>> = {},
+): string | undefined {
+  const { object, recordId } = splitSubject(subject);
+  const own = rules.find(({ objects }) => objects.includes(object.toLowerCase()));
+  if (own !== undefined) {
+    const allowed = new RegExp(`^(?:${own.pattern})$`, "u").test(recordId);
+    return allowed ? undefined : `must match the pattern of the mapping, ${own.pattern}`;
+  }
+  if (Object.hasOwn(record, recordId)) return "must be the id of a record, not a column's name";
+  if (hasWrongChecksum(object.toLowerCase(), recordId)) {
+    return "must be the id as Salesforce writes it: its last three characters do not fit the others";
+  }
+  return textProblem(recordId);
+}
+
+/**
+ * Why this cannot be a crmCode of one record, although the service would accept it.
+ * @param ownIds the mapping says itself which ids the records have.
+ */
+export function codeProblem(crmCode: string, ownIds = false): string | undefined {
+  if (NOTHING_IN.test(crmCode)) return "must not contain undefined, null, NaN or [object Object]";
+  return ownIds ? undefined : textProblem(crmCode);
+}
+
+function textProblem(id: string): string | undefined {
+  if (NO_ID.test(id)) return "must be the id of a record, not a word for none";
+  if (isChangedNumber(id) || CHANGED.test(id) || isSpreadsheetDate(id)) {
+    return "must be the id as the CRM writes it: a spreadsheet has changed it";
+  }
+  if (ID.test(id) && id.normalize("NFKC") === id.normalize("NFC")) return undefined;
+  return "must consist of ordinary letters and digits, single blanks and - _ . : / @ + = | ~ (for others write `id: { pattern: … }` in the mapping)";
+}
+
+/** With or without braces, hyphens and `urn:uuid:`. */
+const GUID =
+  /^(?:urn:uuid:)?[{(]?([\da-f]{8})-?([\da-f]{4})-?([\da-f]{4})-?([\da-f]{4})-?([\da-f]{12})[})]?$/i;
 
 /** The first characters of ids, for each standard object of Salesforce. Ids of custom objects begin with `a`. */
 const SALESFORCE: ReadonlyMap<string, RegExp> = new Map([
@@ -108,11 +154,19 @@ export function canonicalSubject(subject: string): string {
 }
 
 function canonicalId(object: string, id: string): string {
-  const [, guid] = GUID.exec(id) ?? [];
-  if (guid !== undefined) return guid.toLowerCase();
-  const begins = SALESFORCE.get(object) ?? (object.endsWith("__c") ? CUSTOM : undefined);
-  return begins?.test(id) === true && isRecordId(id) && /[A-Za-z]/.test(id) ? wholeId(id) : id;
+  const guid = GUID.exec(id);
+  if (guid !== null) return guid.slice(1).join("-").toLowerCase();
+  return isOfSalesforce(object, id) ? wholeId(id) : id;
 }
+
+function isOfSalesforce(object: string, id: string): boolean {
+  const begins = SALESFORCE.get(object) ?? (object.endsWith("__c") ? CUSTOM : undefined);
+  return begins?.test(id) === true && isRecordId(id) && /[A-Za-z]/.test(id);
+}
+
+/** A tool that ignores case has changed the letters: the id may be that of another record. */
+const hasWrongChecksum = (object: string, id: string): boolean =>
+  isOfSalesforce(object, id) && wholeId(id.slice(0, 3 * CHUNK)) !== wholeId(id);
 
 /** The longest path that is reported: keys are the sender's own text. */
 const MAX_PATH = 100;
@@ -179,10 +233,6 @@ const attribute = (max: number) =>
 
 const subject = attribute(ID_MAX)
   .regex(/^[^/]+\/.+$/, { error: "must be <object>/<recordId>", abort: true })
-  .superRefine((text, context) => {
-    const message = idProblem(text.slice(text.indexOf("/") + 1));
-    if (message !== undefined) context.addIssue({ code: "custom", message });
-  })
   .transform(canonicalSubject);
 
 const record = z.record(z.string(), z.unknown());
@@ -267,8 +317,13 @@ export type ParsedEvent =
  * Checks one envelope.
  * @param now by the clock of Redis where it is known, in ms since the epoch: a `time` more than a day ahead of it
  *   is rejected, since it would supersede every real change of that record until then.
+ * @param ids of the mapping; "any": they are checked later, where the mapping is known.
  */
-export function parseEvent(value: unknown, now: number): ParsedEvent {
+export function parseEvent(
+  value: unknown,
+  now: number,
+  ids: readonly IdRule[] | "any" = [],
+): ParsedEvent {
   if (isDeeperThan(MAX_DEPTH, value)) {
     const rule = `must not be nested deeper than ${MAX_DEPTH} levels`;
     return { ok: false, problems: [{ field: "", rule, kind: kindOf(value) }] };
@@ -281,12 +336,27 @@ export function parseEvent(value: unknown, now: number): ParsedEvent {
   const given = withoutNulls(value);
   const parsed = crmEventSchema.safeParse(given);
   if (!parsed.success) return { ok: false, problems: problemsOf(parsed.error, given) };
+  const problems = ids === "any" ? [] : idProblems(parsed.data, ids);
+  if (problems.length > 0) return { ok: false, problems };
   const event = asWhole(parsed.data);
   if (event.time !== undefined && Date.parse(event.time) > now + DAY_MS) {
     const rule = "must not lie more than a day ahead of the clock of Redis";
     return { ok: false, problems: [{ field: "time", rule, kind: "a later time" }] };
   }
   return { ok: true, event };
+}
+
+function idProblems({ subject, data }: CrmEvent, ids: readonly IdRule[]): Problem[] {
+  const { merged = [], of, record: own } = data ?? {};
+  const named = [
+    { field: "subject", one: subject, of: of === undefined ? own : undefined },
+    ...(of === undefined ? [] : [{ field: "data.of", one: of, of: own }]),
+    ...merged.map((one, at) => ({ field: `data.merged[${at}]`, one, of: undefined })),
+  ];
+  return named.flatMap(({ field, one, of: record }) => {
+    const rule = idProblem(one, ids, record);
+    return rule === undefined ? [] : [{ field, rule, kind: kindOf(one) }];
+  });
 }
 
 /** A change of a part is one of the whole record, with all that belongs to it: also when the part was deleted. */

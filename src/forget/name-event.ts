@@ -16,7 +16,7 @@ export const eventNames = (mapping: Mapping, lists: TenantLists) => ({
   /** @param value may be no valid event: then its subject counts, and the crmCode of its record. */
   async of(value: unknown): Promise<Named> {
     if (isDeeperThan(MAX_DEPTH, value)) return { subject: subjectIn(value) };
-    const parsed = parseEvent(value, Number.POSITIVE_INFINITY);
+    const parsed = parseEvent(value, Number.POSITIVE_INFINITY, mapping.ids);
     const { type, source, subject, data } = parsed.ok ? parsed.event : partsOf(value);
     if (!parsed.ok && data?.record === undefined) return { subject };
     const name = subject ?? "";

@@ -91,7 +91,7 @@ async function takeRequest(
     }
     claim = { key: `events:${requestKey}`, forSeconds: REMEMBER_FOR_S };
   }
-  const read = await readEvents(request, body, ports.now());
+  const read = await readEvents(request, body, ports);
   if ("error" in read) return reply.code(400).send(read);
   return sendStoreResult(reply, await storeEvents(read, claim, ports));
 }
@@ -107,7 +107,11 @@ interface Refused {
 type ReadEvents = readonly PushableEvent[] | Refused;
 
 /** All events or none: one bad event rejects the whole batch. */
-async function readEvents(request: FastifyRequest, body: Buffer, now: number): Promise<ReadEvents> {
+async function readEvents(
+  request: FastifyRequest,
+  body: Buffer,
+  ports: EventsPorts,
+): Promise<ReadEvents> {
   if (!isUtf8(body)) return { error: "the body is not valid UTF-8" };
   let value: unknown;
   try {
@@ -123,19 +127,19 @@ async function readEvents(request: FastifyRequest, body: Buffer, now: number): P
       error: `the batch has ${batch.length} events, and none was stored: send at most ${EVENTS} at once`,
     };
   }
-  return checkEvents(batch ?? [value], batch !== undefined, now);
+  return checkEvents(batch ?? [value], batch !== undefined, ports);
 }
 
 async function checkEvents(
   values: readonly unknown[],
   isBatch: boolean,
-  now: number,
+  ports: EventsPorts,
 ): Promise<ReadEvents> {
   const events: PushableEvent[] = [];
   const problems: EventProblem[] = [];
   let problemCount = 0;
   await inSlices(values, (value, index) => {
-    const parsed = parseEvent(value, now);
+    const parsed = parseEvent(value, ports.now(), ports.ids);
     if (parsed.ok) {
       events.push(value as PushableEvent);
       return;

@@ -3,7 +3,7 @@ import type { FastifyReply } from "fastify";
 import type { PushResult } from "../event/inbox.ts";
 import type { EventProblem, Translated, WebhookEvent } from "../crm/connector.ts";
 import { WebhookBodyError } from "../crm/webhook-body.ts";
-import { parseEvent } from "../event/crm-event.ts";
+import { parseEvent, type IdRule } from "../event/crm-event.ts";
 import { inSlices } from "../ops/in-slices.ts";
 import { MAX_PROBLEMS } from "../event/problem.ts";
 import { EVENTS } from "./limits.ts";
@@ -16,6 +16,8 @@ export interface PushableEvent {
 export interface IntakePorts {
   /** Redis' time, ms. This machine's clock may be wrong: it judges no event. */
   now(): number;
+  /** Ids that the mapping allows instead of ordinary ones. */
+  readonly ids: readonly IdRule[] | undefined;
   push(events: readonly PushableEvent[]): Promise<PushResult>;
   /** Those of the events that were processed before, with the same content. */
   seen(events: readonly PushableEvent[]): Promise<ReadonlySet<PushableEvent>>;
@@ -99,7 +101,7 @@ export interface UsableEvents {
  */
 export async function usableEvents(
   { events, each }: Translated,
-  now: number,
+  { ids, now }: Pick<IntakePorts, "ids" | "now">,
 ): Promise<UsableEvents> {
   if (events.length > EVENTS) {
     throw new WebhookBodyError(
@@ -109,7 +111,7 @@ export async function usableEvents(
   const usable: WebhookEvent[] = [];
   const problems: EventProblem[] = [...(each?.problems ?? [])];
   await inSlices(events, (event, place) => {
-    const parsed = parseEvent(event, now);
+    const parsed = parseEvent(event, now(), ids);
     if (parsed.ok) {
       usable.push(event);
       return;

@@ -128,7 +128,7 @@ async function takeRequest(
   let usable: UsableEvents;
   try {
     const translated = await endpoint.toEvents(request, ports.canFetch(name));
-    usable = await usableEvents(translated, ports.now());
+    usable = await usableEvents(translated, ports);
     await countGaps(translated.gaps ?? 0, request, endpoint, ports);
   } catch (error) {
     if (error instanceof WebhookUnavailable) return unavailable(error.message);

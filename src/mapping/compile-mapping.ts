@@ -39,6 +39,8 @@ export interface CompiledRule {
   readonly when: Expression | undefined;
   readonly onLeave: "keep" | "terminate";
   readonly crmCode: Expression;
+  /** The mapping says itself which ids its records have. */
+  readonly ownIds: boolean;
   readonly owner: Expression | undefined;
   /** Names under which its related records stand in the record. */
   readonly related: readonly string[];
@@ -115,6 +117,7 @@ function compileRule(
     when: rule.when === undefined ? undefined : compile(rule.when),
     onLeave: rule.onLeave ?? "keep",
     crmCode: compile(rule.crmCode, true),
+    ownIds: rule.id !== undefined,
     owner: rule.owner === undefined ? undefined : compile(rule.owner),
     related: Object.keys(rule.with ?? {}),
     fields,

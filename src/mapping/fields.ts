@@ -18,6 +18,7 @@ export const FORMS = [
   "phone",
   "boolean",
   "number",
+  "code",
   "list",
 ] as const;
 export type Form = (typeof FORMS)[number];
@@ -42,6 +43,9 @@ const TRAITS: Readonly<Record<string, FieldTraits>> = {
   birthDate: { form: "date" },
   incorporationDate: { form: "date" },
   phoneNumber: { form: "phone" },
+  postalCode: { form: "code" },
+  taxIdentificationNumber: { form: "code" },
+  vatNumber: { form: "code" },
   email: { form: "email" },
   relationshipStatus: { form: "text", values: lists.RELATIONSHIP_STATUSES },
   relationStatus: { form: "text", values: lists.RELATION_STATUSES },

@@ -6,18 +6,23 @@ export function fold(text: string): string {
 }
 
 /** The text without case, accents and blanks. */
-const foldCase = (text: string): string =>
+export const foldCase = (text: string): string =>
   text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replace(/\s+/g, "");
 
-/** From the text as it is to its letters and digits alone. */
-const SPELLINGS = [(text: string): string => text, foldCase, fold];
+/** `company_sale` is `Company sale`; `-1` is not 1, `Client?` not Client. */
+const foldWords = (text: string): string =>
+  foldCase(text).replace(
+    /(?<=\p{L})\.|(?<=[\p{L}\p{N}])_(?=[\p{L}\p{N}])|(?<=\p{L})[-/.'’&](?=\p{L})/gu,
+    "",
+  );
+
+const SPELLINGS = [(text: string): string => text, foldCase, foldWords];
 
 /** Finds the value of a text; undefined if there is none, or more than one. */
 export type Finder<T> = (text: string) => T | undefined;
 
 /**
- * Case, accents and punctuation do not matter where they make no difference: with both `A` and `A+`,
- * `a+` is `A+`, and `A?` is neither.
+ * Case, accents, and signs between letters do not matter where they make no difference; other signs do.
  */
 export function finderOf<T>(entries: Iterable<readonly [text: string, value: T]>): Finder<T> {
   const all = [...entries];

@@ -61,7 +61,9 @@ objects:
   const mapped = await mapRecord(file, event, record);
   const warnings = mapped.kind === "ignored" ? [] : mapped.warnings;
   const reasons = new Map(
-    warnings.filter(({ reason }) => reason !== "kept_as_is").map((one) => [one.field, one.reason]),
+    warnings
+      .filter(({ reason }) => reason !== "kept_as_is" && reason !== "suspicious")
+      .map((one) => [one.field, one.reason]),
   );
   const checked = wanted.map((one) => {
     const reason = reasons.get(one[0]);

@@ -12,7 +12,11 @@ import type {
 } from "./mapping.ts";
 
 /** Warnings about a value that was sent, or has no place at the service: nothing is missing there. */
-const NOTHING_LOST: ReadonlySet<WarningReason> = new Set(["unknown_field", "kept_as_is"]);
+const NOTHING_LOST: ReadonlySet<WarningReason> = new Set([
+  "unknown_field",
+  "kept_as_is",
+  "suspicious",
+]);
 
 /** Warnings about values that the tenant's lists do not allow. */
 const BY_LISTS: ReadonlySet<WarningReason> = new Set([

@@ -7,7 +7,6 @@ import { kindOf, problemsOf, type Problem } from "../event/problem.ts";
 import { watchAbsent } from "./absent-fields.ts";
 import { withoutNulls } from "./clean.ts";
 import type { CompiledMapping, CompiledRule } from "./compile-mapping.ts";
-import type { Expression } from "./compile-expression.ts";
 import { failureOf } from "./expression-errors.ts";
 import {
   mapFields,
@@ -73,7 +72,7 @@ async function ignore(
   const reason: IgnoreReason = undecided.length === 0 ? "when" : "when_undecided";
   const left = { kind: "ignored", reason, whens: pointerTo(fingerprint, undecided) } as const;
   if (rule === undefined) return left;
-  const key = await keyOf(rule.crmCode, scope);
+  const key = await keyOf(rule, scope);
   return typeof key === "string" ? { ...left, crmCode: key, onLeave: rule.onLeave } : left;
 }
 
@@ -122,7 +121,7 @@ async function chooseRule(
 /** Also a record that cannot be mapped has an owner, who can correct it. */
 async function mapByRule(rule: CompiledRule, scope: Given): Promise<MappingResult> {
   const { event, record, watch } = scope;
-  const key = await keyOf(rule.crmCode, scope);
+  const key = await keyOf(rule, scope);
   const mapped =
     typeof key === "string"
       ? await mapFields(rule.fields, key, scope)
@@ -144,7 +143,7 @@ function ownerOf(value: unknown): string | undefined {
 }
 
 async function keyOf(
-  expression: Expression,
+  { crmCode: expression, ownIds }: CompiledRule,
   { event, record, watch }: Given,
 ): Promise<string | Problem> {
   watch("crmCode");
@@ -156,7 +155,7 @@ async function keyOf(
   }
   if (Number.isSafeInteger(key)) key = String(key);
   const parsed = crmCodeSchema.safeParse(key);
-  const unusable = parsed.success ? codeProblem(parsed.data) : undefined;
+  const unusable = parsed.success ? codeProblem(parsed.data, ownIds) : undefined;
   if (unusable !== undefined) return { field: "crmCode", rule: unusable, kind: kindOf(key) };
   if (parsed.success) return parsed.data;
   const problem = problemsOf(parsed.error, key)[0];

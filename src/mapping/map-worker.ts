@@ -17,7 +17,7 @@ import {
   type ThreadRequest,
 } from "./map-protocol.ts";
 import type { Watch } from "./map-fields.ts";
-import { allObjectsOf, goneRulesOf } from "./mapping-file.ts";
+import { allObjectsOf, goneRulesOf, idRulesOf } from "./mapping-file.ts";
 import { mapRecord } from "./map-record.ts";
 import { MappingError, type MappingAbout, type MappingResult } from "./mapping.ts";
 import { describeLoadError } from "./module-error.ts";
@@ -73,6 +73,7 @@ async function load({ file, text: known }: MapWorkerData): Promise<Loaded> {
       reads: compiled.names,
       sources: compiled.sources,
       gone: goneRulesOf(parsed),
+      ids: idRulesOf(parsed),
       relations: compiled.relations,
       keeps: keepsOfFile(parsed),
       whens: whensIn(parsed, text),

@@ -1,11 +1,12 @@
 /** The structure of a mapping file; editors get it as mappings/mapping.schema.json. */
 import { z } from "zod";
 import { isCountryCode } from "../service-spec/iso-codes.ts";
+import type { IdRule } from "../event/crm-event.ts";
 import type { GoneRule } from "../event/gone.ts";
 import type { Relation } from "../sync/mapped.ts";
 import { FIELD_NAMES, FORMS } from "./fields.ts";
 import type { Path } from "./mistake.ts";
-import { DATE_FORMAT } from "./normalise/date.ts";
+import { isDateFormat } from "./normalise/date.ts";
 import { pullRules } from "./pull/rule.ts";
 import { optional, orExpression, text, zone } from "./schema-parts.ts";
 import { webhookRules } from "./webhooks/rule.ts";
@@ -42,7 +43,7 @@ const fieldRule = z.strictObject({
   format: optional(
     z
       .string()
-      .regex(DATE_FORMAT, { error: "must consist of YYYY, MM and DD, for example DD/MM/YYYY" }),
+      .refine(isDateFormat, { error: "must consist of YYYY, MM and DD, for example DD/MM/YYYY" }),
     "The format of dates in the record, for example DD/MM/YYYY.",
   ),
   zone: optional(
@@ -90,6 +91,14 @@ const gone = z.strictObject({
     .describe("The values that mean deleted; every other value means that the record is there."),
 });
 
+function isPattern(text: string): boolean {
+  try {
+    return new RegExp(`^(?:${text})$`, "u") instanceof RegExp;
+  } catch {
+    return false;
+  }
+}
+
 const objectRule = z.strictObject({
   object: z
     .union([text.transform((name) => [name]), z.array(text).min(1)], {
@@ -108,6 +117,15 @@ const objectRule = z.strictObject({
   gone: optional(
     z.union([text, gone], { error: "must be a path of names, or a block with field and values" }),
     "Where a record says that it is deleted (true, yes, 1, or a time that is not in the future); or a block.",
+  ),
+  id: optional(
+    z.strictObject({
+      pattern: z
+        .string()
+        .refine(isPattern, { error: "must be a regular expression" })
+        .describe("A regular expression for the whole id."),
+    }),
+    "Which ids the object's records have, where they are not of ordinary letters, digits and signs.",
   ),
   owner: optional(
     expression,
@@ -201,6 +219,11 @@ export const goneRulesOf = ({ objects }: MappingFile): GoneRule[] =>
     const own = typeof rule.gone === "string" ? { field: rule.gone } : rule.gone;
     return [{ objects: [...objectsOf(rule)], ...own }];
   });
+
+export const idRulesOf = ({ objects }: MappingFile): IdRule[] =>
+  objects.flatMap((rule) =>
+    rule.id === undefined ? [] : [{ objects: [...objectsOf(rule)], pattern: rule.id.pattern }],
+  );
 
 /** The fields of a rule that the file has. */
 export const fieldsOf = ({ fields }: ObjectRule): [name: string, field: FieldRule][] =>

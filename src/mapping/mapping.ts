@@ -1,3 +1,4 @@
+import type { IdRule } from "../event/crm-event.ts";
 import type { GoneRule } from "../event/gone.ts";
 import type { Keeps } from "../sync/keeps.ts";
 import type { Mapped, Relation } from "../sync/mapped.ts";
@@ -16,7 +17,8 @@ export const WARNING_REASONS = {
   not_understood: "the value cannot be converted to the form of the field",
   time_of_day:
     "the value is a point in time, and its date depends on the CRM's time zone: set `zone` for this field",
-  implausible: "the date cannot be right: it is in the future, or a birth before 1900",
+  implausible:
+    "the date cannot be right: it is in the future, a birth before 1900, or a company from before 1800",
   not_in_table: "the table has no entry for the value",
   not_in_list: "the service does not allow this value",
   not_in_tenant_list: "the tenant's value list does not have this value",
@@ -31,6 +33,7 @@ export const WARNING_REASONS = {
     "the record came without what this field is made of; the CRM may still have a value there",
   no_digits: "a telephone number without a digit",
   kept_as_is: "not a valid telephone number; sent unchanged",
+  suspicious: "the text looks as if a program had written it; sent unchanged",
 } as const;
 export type WarningReason = keyof typeof WARNING_REASONS;
 
@@ -78,6 +81,8 @@ export interface MappingAbout {
   readonly sources?: readonly FieldSources[];
   /** How its records say that they are deleted, beside the names that every record may use; absent: nothing more. */
   readonly gone?: readonly GoneRule[];
+  /** Ids that it allows instead of ordinary ones; absent: none. */
+  readonly ids?: readonly IdRule[];
   /** What is read together with its records; absent: nothing. */
   readonly relations?: readonly Relation[];
   /** Fields that others maintain at the service. */

@@ -2,7 +2,15 @@
  * Parses the YAML of a mapping file. A line that cannot be read is reported, and corrected in a copy,
  * so that the other lines are checked as well.
  */
-import { LineCounter, parseDocument, visit, type Document, type YAMLError } from "yaml";
+import {
+  isScalar,
+  LineCounter,
+  parseDocument,
+  visit,
+  type Document,
+  type ParsedNode,
+  type YAMLError,
+} from "yaml";
 import {
   aliasMistake,
   COLON_MISTAKE,
@@ -77,7 +85,13 @@ interface Attempt {
 
 function attemptOf(text: string): Attempt {
   const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true });
+  const uniqueKeys = (a: ParsedNode, b: ParsedNode) => keyOf(a) === keyOf(b);
+  const document = parseDocument(text, { lineCounter: lines, uniqueKeys });
+  visit(document, {
+    Pair(_key, { key }) {
+      if (isScalar(key)) key.value = keyOf(key);
+    },
+  });
   const placed = (error: YAMLError): LineFault => ({
     line: lines.linePos(error.pos[0]).line,
     message: yamlMistake(error),
@@ -88,6 +102,14 @@ function attemptOf(text: string): Attempt {
   const fault = first === undefined ? unknownAlias(document, lines) : placed(first);
   return { document, lines, fault, duplicates: document.errors.filter(isDuplicate).map(placed) };
 }
+
+/** Keys are texts as the file writes them: 01 is not 1, and 1e3 not 1000. */
+const keyOf = (node: unknown): unknown =>
+  isScalar(node) && typeof node.value !== "string"
+    ? (node.source ?? "")
+    : isScalar(node)
+      ? node.value
+      : node;
 
 /** Finds `*name` without an anchor of that name. */
 function unknownAlias(document: Document, lines: LineCounter): LineFault | undefined {

@@ -84,7 +84,7 @@ export async function previewOne(
   view: ServiceView,
 ): Promise<Preview> {
   const { context, record, fetch, mergedInto } = input;
-  const rule = idProblem(context.recordId);
+  const rule = idProblem(context.subject, mapping.ids, record);
   if (rule !== undefined) {
     const problems = [{ field: "id", rule, kind: kindOf(context.recordId) }];
     return { ...NOTHING, subject: context.subject, result: "dead letter", problems };

@@ -49,7 +49,7 @@ export interface ReadOptions {
 }
 
 /** What reading needs of the mapping. */
-export type RulesOfMapping = Pick<Mapping, "gone" | "objects">;
+export type RulesOfMapping = Pick<Mapping, "gone" | "ids" | "objects">;
 
 /** Stands for an unknown id. */
 const NO_ID = "unknown";
@@ -146,7 +146,7 @@ export function inputsOfEvent(
   value: unknown,
   mapping: RulesOfMapping,
 ): PreviewInput[] {
-  const parsed = parseEvent(value, Date.now());
+  const parsed = parseEvent(value, Date.now(), mapping.ids);
   if (!parsed.ok) {
     const problems = parsed.problems.map((p) => `${p.field || "it"} ${p.rule} (it is ${p.kind})`);
     throw new UserError(`${place} is not a valid event: ${problems.join("; ")}`);

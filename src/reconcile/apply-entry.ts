@@ -56,6 +56,7 @@ export async function applyRecord(
         withKept(await mapEvent(mapping, parsed, subject, lists, { changed }), entry),
       objects: () => mapping.objects,
       gone: () => mapping.gone,
+      ids: () => mapping.ids,
       lists: () => lists,
       stage: async (state) => {
         if (state.crmCode !== entry.code || (state.fingerprint ?? "") !== entry.wants)

@@ -54,7 +54,7 @@ export async function planRecord(
   view: PlanningView,
 ): Promise<PlannedRecord> {
   const at = { position, place };
-  const parsed = parseEvent(value, view.now());
+  const parsed = parseEvent(value, view.now(), view.mapping.ids);
   if (!parsed.ok) {
     return { ...at, kind: "invalid", crmCode: undefined, problems: parsed.problems };
   }
@@ -149,7 +149,7 @@ export async function requireOwnCode(
   view: PlanningView,
   idFrom: string | undefined,
 ): Promise<void> {
-  const parsed = parseEvent(value, view.now());
+  const parsed = parseEvent(value, view.now(), view.mapping.ids);
   if (!parsed.ok) return;
   const { object } = splitSubject(parsed.event.subject);
   const [one, other] = await Promise.all(
@@ -176,7 +176,7 @@ export async function requireNoSource(
   { event: value }: SnapshotEvent,
   view: PlanningView,
 ): Promise<void> {
-  const parsed = parseEvent(value, view.now());
+  const parsed = parseEvent(value, view.now(), view.mapping.ids);
   if (!parsed.ok || parsed.event.source !== SOURCE) return;
   const [one, other] = await Promise.all(
     ["/1", "/2"].map((source) => map({ ...parsed.event, source }, view)),

@@ -2,7 +2,7 @@
  * THE PATH, first half: check the envelope, map the record, validate the payload, stage the newest
  * state. A change that cannot continue becomes a dead letter that names the reason.
  */
-import { parseEvent, type CrmEvent } from "../event/crm-event.ts";
+import { parseEvent, type CrmEvent, type IdRule } from "../event/crm-event.ts";
 import {
   eventKey,
   type ContentHash,
@@ -48,6 +48,8 @@ export interface AcceptPorts {
   objects(): readonly string[];
   /** How the mapping's records say that they are deleted. */
   gone?(): readonly GoneRule[] | undefined;
+  /** Ids that the mapping allows instead of ordinary ones. */
+  ids?(): readonly IdRule[] | undefined;
   /** An event whose record is to be fetched, with its ids as the CRM writes them. */
   withOwnIds(event: CrmEvent): CrmEvent;
   /**
@@ -153,7 +155,7 @@ export async function acceptEvent(
   arrival: Arrival,
   ports: AcceptPorts,
 ): Promise<{ event: CrmEvent | undefined; records: Accepted[] }> {
-  const parsed = parseEvent(value, ports.now());
+  const parsed = parseEvent(value, ports.now(), ports.ids?.());
   if (!parsed.ok) {
     const records = [await rejectEnvelope(value, parsed.problems, arrival, ports)];
     return { event: undefined, records };

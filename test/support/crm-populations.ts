@@ -33,7 +33,7 @@ const uuid = (n: number) => `a2f0b7c4-1111-4e4e-9f9f-${padded(n, 12)}`;
 
 const HUBSPOT = fixture("hubspot/records/contact-512840017733.json") as Json;
 const SALESFORCE = fixture("salesforce/records/contact-003Qk00000AbC12IAF.json") as Json;
-const ACCOUNT = fixture("salesforce/records/account-001Qk00000XyZ34IAB.json") as Json;
+const ACCOUNT = fixture("salesforce/records/account-001Qk00000XyZ34IAF.json") as Json;
 const DYNAMICS = fixture("dynamics/records/contact-5f2d9c11.json") as Json;
 const ESPOCRM = (fixture("espocrm/01-Contact.create.json") as Json[])[0] ?? {};
 const PERSON = (fixture("pipedrive/01-person-create.json") as { data: Json }).data;

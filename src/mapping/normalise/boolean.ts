@@ -1,4 +1,4 @@
-import { fold } from "../fold.ts";
+import { foldCase } from "../fold.ts";
 
 const wordsOf = (text: string): ReadonlySet<string> => new Set(text.split(" "));
 
@@ -8,6 +8,6 @@ const NO = wordsOf("false no n f 0 off nein non nee nao falsch faux onwaar falso
 
 export function toBoolean(value: string | number | boolean): boolean | undefined {
   if (typeof value === "boolean") return value;
-  const word = fold(String(value));
+  const word = foldCase(String(value));
   return YES.has(word) ? true : NO.has(word) ? false : undefined;
 }

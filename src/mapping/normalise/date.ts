@@ -1,6 +1,3 @@
-/** Earlier years are placeholders for "no date" (0001-01-01). */
-const FIRST_YEAR = 1000;
-
 /** A day that stands for no date: 0000-00-00, 00.00.0000. */
 const ZERO = /^(?:0{8}|0+(?:[.\-/]0+){2}|0001-01-01)(?:[T ][0:.]+Z?)?$/;
 
@@ -15,10 +12,16 @@ export const isZeroDate = (text: string): boolean => ZERO.test(text);
 
 const DAY_MS = 86_400_000;
 
-const ISO = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ].*)?$/;
+/** A time of day, and the zone behind it. */
+const TIME = String.raw`\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AP]M)?`;
+const OFFSET = String.raw` ?(?:Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)`;
+
+const ISO = new RegExp(`^(\\d{4})-(\\d{2})-(\\d{2})(?:[T ]${TIME}(?:${OFFSET})?)?$`, "i");
 const COMPACT = /^(\d{4})(\d{2})(\d{2})$/;
-const DOTTED =
-  /^(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4}|\d{2})(?:,? \d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?$/;
+const DOTTED = new RegExp(
+  String.raw`^(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4}|\d{2})(?:,? ${TIME})?$`,
+  "i",
+);
 const WCF = /^\/Date\((-?\d+)(?:([+-])(\d{2})(\d{2}))?\)\/$/;
 
 /**
@@ -45,11 +48,14 @@ export function toDate(
   return ofInstant(moment + (sign === "-" ? -offset : offset));
 }
 
-const MOMENT = /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}.*(?:Z|[+-]\d{2}:?\d{2})$/i;
+const MOMENT = new RegExp(String.raw`^\d{4}-\d{2}-\d{2}[T ]${TIME}${OFFSET}$`, "i");
 
 /** The moment that a value names, ms; undefined when it names a day. */
 function momentOf(text: string): number | undefined {
-  if (MOMENT.test(text)) return Date.parse(text.replace(" ", "T"));
+  if (MOMENT.test(text)) {
+    const ms = Date.parse(text.replace(" ", "T").replace(/ ?(?:UTC|GMT)$/i, "Z"));
+    return Number.isNaN(ms) ? undefined : ms;
+  }
   const wcf = WCF.exec(text);
   if (wcf !== null) return Number(wcf[1]);
   // A short number may be a year or seconds, so it must be a whole number of days.
@@ -82,7 +88,22 @@ function ofInstant(ms: number): string | undefined {
   return date(...instant.toISOString().slice(0, 10).split("-"));
 }
 
-export const DATE_FORMAT = /^(?=.*YY)(?=.*MM)(?=.*DD)[YMD](?:[YMD]|[^\w])*$/;
+/** Parts of a day as a format may name them; the last two can be written, and not be read. */
+const SAMPLE: Readonly<Record<string, string>> = {
+  YYYY: "1985",
+  YY: "85",
+  MM: "11",
+  DD: "23",
+  MMM: "Nov",
+  MMMM: "November",
+};
+
+/** Whether a date that is written in this format is read by it. */
+export const isDateFormat = (format: string): boolean =>
+  toDate(
+    format.replaceAll(/([A-Za-z])\1*/g, (part) => SAMPLE[part] ?? "10"),
+    { format },
+  ) === "1985-11-23";
 
 function byFormat(text: string, format: string): string | undefined {
   const parts: string[] = [];
@@ -115,5 +136,5 @@ function date(given = "", month = "", day = ""): string | undefined {
   if (Number.isNaN(instant.getTime()) || instant.toISOString().slice(0, 10) !== text) {
     return undefined;
   }
-  return Number(year) < FIRST_YEAR ? undefined : text;
+  return text;
 }

@@ -1,5 +1,5 @@
 /** Converts one raw value to the form of its field. */
-import { hasNoLetter } from "../../event/crm-event.ts";
+import { isChangedNumber } from "../../event/crm-event.ts";
 import { isEmail } from "../../service-spec/business-relation.ts";
 import { cleanText } from "../clean.ts";
 import type { Form } from "../fields.ts";
@@ -11,7 +11,7 @@ import { isZeroDate, needsZone, toDate } from "./date.ts";
 import { toLanguage } from "./language.ts";
 import { toNumber } from "./number.ts";
 import { hasDigit } from "./has-digit.ts";
-import { isLost, isNothing } from "./nothing.ts";
+import { isNothing, isOdd } from "./nothing.ts";
 import { toE164 } from "./phone.ts";
 
 export type Scalar = string | number | boolean;
@@ -111,11 +111,7 @@ function normaliseScalar(value: Scalar, wanted: Wanted): Normalised {
     if (found === null) return NOTHING;
     if (found !== undefined) return { value: found, warnings: [] };
   }
-  if (typeof value === "string") {
-    if (isNothing(value, wanted.nothing ?? NO_WORDS)) return NOTHING;
-    if (isLost(value) || (wanted.form === "text" && hasNoLetter(value)))
-      return leaveOut("not_understood", value);
-  }
+  if (typeof value === "string" && isNothing(value, wanted.nothing ?? NO_WORDS)) return NOTHING;
   if (values !== undefined) {
     const found = lookUp(String(value), values);
     if (found !== undefined) return { value: found, warnings: [] };
@@ -125,25 +121,42 @@ function normaliseScalar(value: Scalar, wanted: Wanted): Normalised {
   return toForm(value, wanted);
 }
 
+/** Digits with the signs between them, and an extension. */
+const PHONE =
+  /^(?:tel:)?[+(\p{Nd}][+\p{Nd} ()./–-]*(?:[ ,;#]{1,3}\p{L}{0,9}[. ]{0,2}\p{Nd}{1,6})?$/u;
+
+const isPhone = (text: string): boolean => PHONE.test(text) && !isChangedNumber(text);
+
+/** Postal codes and the numbers of authorities. */
+const CODE = /^(?=.*\p{Nd})[\p{L}\p{M}\p{Nd} .,:;/()+_-]+$/u;
+
 function toForm(value: Scalar, wanted: Wanted): Normalised {
   if (wanted.form === "date" && typeof value !== "boolean") return dateOf(value, wanted);
   const formed = formOf(value, wanted);
-  if (formed !== undefined) return { value: formed, warnings: [] };
-  // The spec has no rule for telephone numbers, so an invalid one is sent, with a warning. A text
-  // without a digit ("n/a", "-") is none.
+  if (formed !== undefined) {
+    const isSuspicious = wanted.form === "text" && isOdd(String(formed));
+    return { value: formed, warnings: isSuspicious ? [{ reason: "suspicious", value }] : [] };
+  }
   if (wanted.form === "phone" && typeof value !== "boolean") {
-    if (!hasDigit(String(value))) return leaveOut("no_digits", value);
-    return { value: String(value), warnings: [{ reason: "kept_as_is", value }] };
+    const text = String(value);
+    if (!hasDigit(text)) return leaveOut("no_digits", value);
+    // The spec has no rule for telephone numbers, so one that is not valid is sent, with a warning.
+    if (isPhone(text)) {
+      return { value: text, warnings: [{ reason: "kept_as_is", value }] };
+    }
   }
   return leaveOut(wanted.form === "email" ? "not_accepted" : "not_understood", value);
 }
+
+/** An older company has a date that nobody has meant. */
+const FIRST_COMPANY = 1800;
 
 function dateOf(value: string | number, wanted: Wanted): Normalised {
   if (isZeroDate(String(value))) return NOTHING;
   if (needsZone(value, wanted)) return leaveOut("time_of_day", value);
   const date = toDate(value, wanted);
   if (date === undefined) return leaveOut("not_understood", value);
-  const { firstYear = 1000 } = wanted;
+  const { firstYear = FIRST_COMPANY } = wanted;
   // It is tomorrow somewhere.
   const latest = new Date(Date.now() + 14 * 3_600_000).toISOString().slice(0, 10);
   // SQL Server writes 1900-01-01 for no date.
@@ -164,7 +177,11 @@ function formOf(value: Scalar, wanted: Wanted): Scalar | undefined {
     case "language":
       return toLanguage(String(value));
     case "phone":
-      return typeof value === "boolean" ? undefined : toE164(String(value), wanted.country);
+      return isPhone(String(value)) ? toE164(String(value), wanted.country) : undefined;
+    case "code":
+      return CODE.test(String(value)) && !isChangedNumber(String(value))
+        ? String(value)
+        : undefined;
     case "email": {
       const address = String(value).replace(/^mailto:/i, "");
       return isEmail(address) ? address : undefined;

@@ -1,5 +1,5 @@
-/** Texts that stand for no value, and those that a program has put in the place of one. */
-import { isMark } from "../../event/crm-event.ts";
+/** Texts that stand for no value, and those that look as if a program had written them. */
+import { isChangedNumber } from "../../event/crm-event.ts";
 
 /** What people and programs write for "none". As they are: a person may be called Null. */
 const NOTHING: ReadonlySet<string> = new Set(
@@ -8,12 +8,13 @@ const NOTHING: ReadonlySet<string> = new Set(
   NaT; <NA>; <NULL>; N.A.; n/d; N/D`.split(/;\s+/),
 );
 
-/** A number that was shortened, and a formula. */
-const LOST = /^(?:=.+|[+-]?\d+(?:[.,]\d+E[+-]?|E\+)\d+)$/;
+/** Without a letter or digit, a formula or an error of a spreadsheet, an object, a placeholder, a part of HTML, a wrong encoding. */
+const ODD =
+  /^[^\p{L}\p{N}]+$|^=|^#\p{Lu}|^(?:Array|None|Object|undefined)$|\[object |\{\{|\}\}|[${*]\{|\{!|\*\||&#?\w+;|<\/?\w+>|\ufffd|[ÃÂ][\u0080-\u00bf]/u;
 
 /** @param more words of the mapping, in small letters */
 export const isNothing = (text: string, more: ReadonlySet<string>): boolean =>
   NOTHING.has(text) || (more.size > 0 && more.has(text.toLowerCase()));
 
-/** There was a value, and this is not it. */
-export const isLost = (text: string): boolean => LOST.test(text) || isMark(text);
+/** Sent as it is, because a person may mean it; only named to people. */
+export const isOdd = (text: string): boolean => ODD.test(text) || isChangedNumber(text);

@@ -68,7 +68,7 @@ test("a name that nothing has lists the records that may be meant, each with its
   await runtime.staged.stage(change("K-Abc", "Contact/7"));
   await runtime.staged.stage({ ...change("p7", "company/77"), lane: "bulk" });
   await runtime.staged.stage(change("17", "contact/17"));
-  await runtime.staged.stage(change("sf-003Qy00000AbCdEAA4", "Contact/003Qy00000AbCdEAA4"));
+  await runtime.staged.stage(change("sf-003Qy00000AbCdEIAV", "Contact/003Qy00000AbCdEIAV"));
   const guid = "0f8fad5b-d9cb-469f-a165-70867728950e";
   await runtime.staged.stage(change(guid, `account/${guid}`));
   await accept(personEvent("", {}, { subject: "lead/unmapped" }));
@@ -82,8 +82,8 @@ test("a name that nothing has lists the records that may be meant, each with its
   expect(await similarTo("contact/7")).toEqual(["Contact/7 K-Abc", "p7 p7"]);
   expect(await similarTo(" K-Abc ")).toEqual(["K-Abc K-Abc"]);
   expect(await similarTo(`{${guid.toUpperCase()}}`)).toEqual([`account/${guid} ${guid}`]);
-  for (const id of ["003Qy00000AbCdE", "003qy00000abcde", "003QY00000ABCDEAA4"])
-    expect(await similarTo(id)).toEqual([expect.stringMatching(/ sf-003Qy00000AbCdEAA4$/)]);
+  for (const id of ["003Qy00000AbCdE", "003qy00000abcde", "003QY00000ABCDEIAV"])
+    expect(await similarTo(id)).toEqual([expect.stringMatching(/ sf-003Qy00000AbCdEIAV$/)]);
   expect(await similarTo("Lead/UNMAPPED")).toEqual(["lead/unmapped -"]);
   expect(await similarTo("*")).toEqual([]);
   expect(await similarTo("never")).toEqual([]);

@@ -77,7 +77,7 @@ const CASES = [
   {
     preset: "salesforce",
     object: "Account",
-    record: fixture("salesforce/records/account-001Qk00000XyZ34IAB.json"),
+    record: fixture("salesforce/records/account-001Qk00000XyZ34IAF.json"),
     payload: { type: "Company", regulatedEntity: true, incorporationDate: "1998-05-01" },
     warnings: ["legalForm not_in_table AG"],
   },

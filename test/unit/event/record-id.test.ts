@@ -6,42 +6,61 @@ import {
   idProblem,
 } from "../../../src/event/crm-event.ts";
 
+const NONE = /word for none/;
+const CHANGED = /a spreadsheet has changed it/;
+const SIGNS = /must consist of ordinary letters and digits/;
+
 test.each([
-  ["undefined", /word for none/],
-  ["NULL", /word for none/],
-  ["NaN", /word for none/],
-  ["None", /word for none/],
-  ["[object Object]", /word for none/],
-  ["#N/A", /word for none/],
-  ["#N/D", /word for none/],
-  ["#NV", /word for none/],
-  ["#¡VALOR!", /word for none/],
-  ["#BEZUG!", /word for none/],
-  ["Err:502", /word for none/],
-  ["########", /word for none/],
-  ["{{contact.id}}", /word for none/],
-  ["[]", /word for none/],
-  ["--", /word for none/],
-  ["?", /word for none/],
-  ["-1", /word for none/],
-  ["False", /word for none/],
-  ["00000000-0000-0000-0000-000000000000", /word for none/],
-  ["000000000000000AAA", /word for none/],
-  ["４７１１", /ordinary letters and digits/],
-  ["1'234", /changed/],
-  ["1.23457E+17", /shortened/],
-  ["3,1E+05", /shortened/],
-  ["1E+05", /shortened/],
-  ["4711.0", /changed/],
-  ["1,234", /changed/],
-  ['="00124"', /formula/],
-  ["4711\u200b", /invisible/],
-  ["\ufeff4711", /invisible/],
-  ["47\u00a011", /invisible/],
-  [" 4711", /blank/],
-  ["4711 ", /blank/],
+  ["undefined", NONE],
+  ["NULL", NONE],
+  ["NaN", NONE],
+  ["None", NONE],
+  ["Array", NONE],
+  ["id", NONE],
+  ["Record ID", NONE],
+  ["n/a", NONE],
+  ["-1", NONE],
+  ["False", NONE],
+  ["Err:502", NONE],
+  ["00000000-0000-0000-0000-000000000000", NONE],
+  ["000000000000000AAA", NONE],
+  ["1.23457E+17", CHANGED],
+  ["3,1E+05", CHANGED],
+  ["1E+05", CHANGED],
+  ["4711.0", CHANGED],
+  ["1 234", CHANGED],
+  ["1-Mar", CHANGED],
+  ["01-mars-26", CHANGED],
+  ["3. Okt", CHANGED],
+  ["Mar-85", CHANGED],
+  ["Mrz 85", CHANGED],
+  ["1/3/2026", CHANGED],
+  ["2026-03-01 00:00:00", CHANGED],
+  ["[object Object]", SIGNS],
+  ["[id]", SIGNS],
+  ["{{contact.id}}", SIGNS],
+  ["<null>", SIGNS],
+  ["%23", SIGNS],
+  ["#N/A", SIGNS],
+  ["#¡VALOR!", SIGNS],
+  ["########", SIGNS],
+  ["--", SIGNS],
+  ["?", SIGNS],
+  ["47  11", SIGNS],
+  ["４７１１", SIGNS],
+  ["1'234", SIGNS],
+  ["1,234", SIGNS],
+  ['="00124"', SIGNS],
+  ["4711\u200b", SIGNS],
+  ["\ufeff4711", SIGNS],
+  ["47\u00a011", SIGNS],
+  ["M\ufffdller", SIGNS],
+  [" 4711", SIGNS],
+  ["4711 ", SIGNS],
+  // The letters of a Salesforce id in another case.
+  ["003QK00000ABC12IAF", /do not fit the others/],
 ])("%j is the id of no record", (id, why) => {
-  expect(idProblem(id)).toMatch(why);
+  expect(idProblem(`contact/${id}`)).toMatch(why);
   const event = { specversion: "1.0", id: "1", source: "/crm", type: "crm.record.deleted" };
   expect(parseEvent({ ...event, subject: `contact/${id}` }, 0)).toMatchObject({
     ok: false,
@@ -65,8 +84,28 @@ test.each([
   "Zoë",
   "-12",
   "falsework",
+  "ada@muster.example",
+  "eu:4711/b_2~x",
+  "-NxYz_12",
+  "MAR-85",
+  "12-Mara-1",
+  "1.3.26",
+  "AbC+/12==",
+  "003Qk00000AbC12IAF",
 ])("%j is an id", (id) => {
-  expect(idProblem(id)).toBeUndefined();
+  expect(idProblem(`contact/${id}`)).toBeUndefined();
+});
+
+test("an id is no name of its record's fields, as of a header row that stands twice", () => {
+  expect(idProblem("contact/Kundennummer", [], { Kundennummer: "Kundennummer" })).toMatch(/column/);
+});
+
+test("a mapping says itself which ids an object has", () => {
+  const rules = [{ objects: ["contact"], pattern: "[A-Z]'\\d+%" }];
+  expect(idProblem("Contact/A'12%", rules)).toBeUndefined();
+  expect(idProblem("Contact/A'12%, too", rules)).toMatch(/must match the pattern/);
+  expect(idProblem("contact/4711", rules)).toMatch(/must match the pattern/);
+  expect(idProblem("company/4711", rules)).toBeUndefined();
 });
 
 test.each(["c-undefined", "null", "person-NaN", "x:[object Object]", "c_null_1"])(
@@ -83,6 +122,10 @@ test("a crmCode may have such letters in it", () => {
 test.each([
   [
     "contact/{5F0C8A1B-0000-4A4A-9B9B-ABCDEFABCDEF}",
+    "contact/5f0c8a1b-0000-4a4a-9b9b-abcdefabcdef",
+  ],
+  [
+    "contact/urn:uuid:5F0C8A1B00004A4A9B9BABCDEFABCDEF",
     "contact/5f0c8a1b-0000-4a4a-9b9b-abcdefabcdef",
   ],
   ["Account/0011t00000AbCdE", "Account/0011t00000AbCdEAAV"],

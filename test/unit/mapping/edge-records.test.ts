@@ -135,7 +135,7 @@ const PRESETS = [
   ["hubspot", "contact", fixture("hubspot/records/contact-512840017733.json")],
   ["hubspot", "company", fixture("hubspot/records/company-19022874410.json")],
   ["salesforce", "Contact", fixture("salesforce/records/contact-003Qk00000AbC12IAF.json")],
-  ["salesforce", "Account", fixture("salesforce/records/account-001Qk00000XyZ34IAB.json")],
+  ["salesforce", "Account", fixture("salesforce/records/account-001Qk00000XyZ34IAF.json")],
   ["dynamics", "contact", fixture("dynamics/records/contact-5f2d9c11.json")],
   ["dynamics", "account", fixture("dynamics/records/account-84aa3c55.json")],
   ["pipedrive", "person", (fixture("pipedrive/01-person-create.json") as { data: unknown }).data],

@@ -98,6 +98,8 @@ test.for([
   ["vatNumber: a", /only companies have this field/],
   ["birthDate: { from: a, as: country }", /this field takes a date: remove `as`/],
   ["birthDate: { from: a, format: day/month }", /must consist of YYYY, MM and DD/],
+  ['birthDate: { from: a, format: "MMM DD, YYYY" }', /must consist of YYYY, MM and DD/],
+  ["birthDate: { from: a, format: DD.MM.YYYY HH:mm }", /must consist of YYYY, MM and DD/],
   ["city: { from: a, separator: ',' }", /only fields that are lists have a separator/],
   ["phoneNumber: { from: a, country: Lux }", /must be a country code such as LU/],
   ["crmCode: a", /crmCode: belongs beside `fields`, not in it/],
