@@ -173,7 +173,12 @@ const variables = {
   QUOTA_BURST_MS: whole(10, limits.BURST_WINDOW_MS, limits.HOUR_MS),
   QUOTA_PACING: oneOf(["auto", "burst", "steady"], "auto"),
   QUOTA_LIVE_RESERVE: whole(0, 100),
-  TERMINATE_LIMIT: limit(100),
+  TERMINATE_LIMIT: z
+    .string()
+    .regex(/^(?:\d{1,9}|(?:\d{1,9},)?(?:100|\d{1,2})%|unlimited)$/, {
+      error: "must be a number, a share of the active relations, or both, as 100,10%; or unlimited",
+    })
+    .default("100,10%"),
   EMPTY_LIMIT: limit(20),
   SERVICE_TIMEOUT_MS: whole(100, 30_000, 600_000),
   SYNC_CONCURRENCY: whole(1, 10, 100),

@@ -125,7 +125,7 @@ function sharedSettings(
       SERVICE_BASE_URL: serviceName(service.baseUrl),
       QUOTA_PER_HOUR: config.QUOTA_PER_HOUR,
       QUOTA_BURST: config.QUOTA_BURST,
-      TERMINATE_LIMIT: String(config.TERMINATE_LIMIT),
+      TERMINATE_LIMIT: config.TERMINATE_LIMIT,
       EMPTY_LIMIT: String(config.EMPTY_LIMIT),
       ...(config.RECONCILE_CRON !== undefined && { RECONCILE_CRON: config.RECONCILE_CRON }),
     }),

@@ -9,7 +9,6 @@ import { originOf } from "../held/origin.ts";
 import { heldBecause } from "../sync/record.ts";
 import type { HeldTermination } from "../state/held-terminations.ts";
 import type { Stores } from "../status/stores.ts";
-import { limitNow } from "../status/held-findings.ts";
 import { actorOf, sessionOf } from "./access.ts";
 import { askedView, askInstead, confirmForm } from "./approvals.ts";
 import { may } from "../people/person.ts";
@@ -135,8 +134,8 @@ const whyHeld = ({ stores }: ConsolePorts): Html =>
   html`<details id="why">
     <summary>Why changes are held</summary>
     <p>
-      Held are terminations beyond TERMINATE_LIMIT (${limitNow(stores.terminationGuard.limit)}) or
-      of a record that did not write the relation, and updates that empty a field of many relations
+      Held are terminations beyond TERMINATE_LIMIT (${stores.terminationGuard.limit}) or of a record
+      that did not write the relation, and updates that empty a field of many relations
       (EMPTY_LIMIT). A broken export, a wrong mapping, a deleted duplicate or a right that the CRM's
       user has lost does that, too.
     </p>

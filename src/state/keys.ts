@@ -67,6 +67,8 @@ export const keysOf = (prefix: string) =>
     sweeping: `${prefix}:sweeping`,
     /** Set while the ledger needs no sweeping. */
     ledgerSwept: `${prefix}:ledger:swept`,
+    /** How many rows of the ledger were of no active relation when it was swept last. */
+    ledgerInactive: `${prefix}:ledger:inactive`,
     /** Sorted set crmCode → when its first unsynced event arrived, ms. */
     unsynced: (lane: Lane) => `${prefix}:unsynced:${lane}`,
     /** Sorted set crmCode → when its termination was sent last, ms; those of the last 24 hours count. */

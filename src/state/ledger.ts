@@ -309,12 +309,15 @@ export class Ledger extends Store {
    */
   async forgetAbsent(before: number): Promise<number> {
     let forgotten = 0;
+    let inactive = 0;
     for await (const { crmCode, row, text } of this.#entries()) {
-      const { exists, pace, provedAt, uncertain } = row;
+      const { exists, pace, provedAt, terminated, uncertain } = row;
+      if (!uncertain && (exists !== true || terminated)) inactive += 1;
       if (exists === true || uncertain || Math.max(provedAt, pace?.changedAt ?? 0) >= before)
         continue;
       if (await this.swap(this.keys.ledger, crmCode, text, undefined)) forgotten += 1;
     }
+    await this.write("SET", this.keys.ledgerInactive, inactive - forgotten);
     return forgotten;
   }
 

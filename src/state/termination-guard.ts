@@ -4,22 +4,39 @@
  * time. docs/adr/0017-the-guard-over-terminations.md says why it stands where it stands.
  */
 import type { Redis } from "ioredis";
-import type { Reading } from "../ops/redis-reading.ts";
+import { readOne, type Reading } from "../ops/redis-reading.ts";
 import type { TakenState } from "../sync/record.ts";
 import type { Keys } from "./keys.ts";
 import { remember } from "./state-age.ts";
 import { luaReading, Store } from "./store.ts";
 
+/** A share of few relations allows so many terminations all the same. */
+const FEW = 3;
+
+/**
+ * @param text a number, a share of the active relations, or both (`100,10%`: the smaller one counts), or `unlimited`
+ * @param active how many relations are active
+ * @returns Infinity: any number
+ */
+export function terminationLimit(text: string, active: number): number {
+  const limits = text.split(",").map((part) => {
+    if (part === "unlimited") return Number.POSITIVE_INFINITY;
+    if (!part.endsWith("%")) return Number(part);
+    return Math.max(FEW, Math.floor((active * Number(part.slice(0, -1))) / 100));
+  });
+  return Math.min(...limits);
+}
+
 export interface GuardOptions {
-  /** Infinity: everything is admitted, and nothing is counted. */
-  readonly limit: number;
+  /** As `terminationLimit` takes it; `unlimited`: everything is admitted, and nothing is counted. */
+  readonly limit: string;
   readonly windowMs: number;
   /** Redis' time, ms. */
   readonly now?: () => number;
 }
 
 export class TerminationGuard extends Store {
-  readonly limit: number;
+  readonly limit: string;
   readonly #windowMs: number;
   readonly #now: () => number;
   readonly #admit = this.script<number>("admit-termination");
@@ -41,9 +58,11 @@ export class TerminationGuard extends Store {
     { approved, crmCode }: Pick<TakenState, "approved" | "crmCode">,
     when: "now" | "next",
   ): Promise<boolean> {
-    if (approved || this.limit === Number.POSITIVE_INFINITY) return true;
+    if (approved || this.limit === "unlimited") return true;
     const counts = when === "now" ? "1" : "";
-    const args = [crmCode, this.limit, this.#windowMs, counts];
+    const active = this.limit.includes("%") ? await readOne(this.redis, this.active()) : 0;
+    const limit = terminationLimit(this.limit, active);
+    const args = [crmCode, limit, this.#windowMs, counts];
     const admitted = await this.#admit([this.keys.terminations], args);
     if (admitted === 1 && when === "now") remember(this.#sent, crmCode, this.#now());
     return admitted === 1;
@@ -55,6 +74,12 @@ export class TerminationGuard extends Store {
     for (const [crmCode, at] of this.#sent) {
       await this.write("ZADD", terminations, "GT", at, crmCode);
     }
+  }
+
+  /** How many relations are active, those that count now included. */
+  active(): Reading<number> {
+    const { ledger, ledgerInactive, terminations } = this.keys;
+    return luaReading("count-active", [ledger, ledgerInactive, terminations], [], Number);
   }
 
   /** How many count now. */

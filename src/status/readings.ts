@@ -10,6 +10,7 @@ import { healthReading, mayBeClosed } from "../state/redis-health.ts";
 import { folderAt } from "../state/reconcile-runs.ts";
 import { type LineCounts, mostRetried } from "../state/line.ts";
 import { queueReading, type JobCounts } from "./queue-reading.ts";
+import { terminationLimit } from "../state/termination-guard.ts";
 import type { Stores } from "./stores.ts";
 
 /** No reader waits longer for Redis, ms. */
@@ -49,6 +50,7 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis) 
     held,
     heldSince,
     countedTerminations,
+    activeRelations,
     notificationsWaiting,
     notifyFailure,
     toldWaiting,
@@ -92,10 +94,13 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis) 
       heldSince,
       /** Relations terminated without approval that count now, and how many may; Infinity: any number. */
       counted: countedTerminations,
-      limit: limitIn(processes, "TERMINATE_LIMIT", stores.terminationGuard.limit),
+      limit: terminationLimit(
+        String(settingIn(processes, "TERMINATE_LIMIT") ?? stores.terminationGuard.limit),
+        activeRelations,
+      ),
     },
     /** How many relations may lose a field in an hour; Infinity: any number. */
-    emptyLimit: limitIn(processes, "EMPTY_LIMIT", stores.emptyingGuard.limit),
+    emptyLimit: Number(settingIn(processes, "EMPTY_LIMIT") ?? stores.emptyingGuard.limit),
     /** Notifications that wait, and why they are not delivered. */
     notifications: { waiting: notificationsWaiting, failure: notifyFailure },
     /**
@@ -117,15 +122,11 @@ export async function takeReadings(stores: Stores, redis: Redis = stores.redis) 
   };
 }
 
-/** The limit of the processes that send: a command may have been started with other variables. */
-function limitIn(
+/** A setting of the processes that send: a command may have been started with other variables. */
+const settingIn = (
   processes: readonly RunningProcess[],
   name: "EMPTY_LIMIT" | "TERMINATE_LIMIT",
-  own: number,
-): number {
-  const [told = own] = processes.flatMap(({ settings }) => settings?.[name] ?? []);
-  return Number(told);
-}
+): string | number | undefined => processes.flatMap(({ settings }) => settings?.[name] ?? []).at(0);
 
 /** All that is read from Redis: one round trip, one moment. */
 function readAll(stores: Stores, redis: Redis) {
@@ -144,6 +145,7 @@ function readAll(stores: Stores, redis: Redis) {
     held: stores.heldTerminations.count(),
     heldSince: stores.heldTerminations.since(),
     countedTerminations: stores.terminationGuard.counted(),
+    activeRelations: stores.terminationGuard.active(),
     /** Fields that updates of the last hour have emptied. */
     emptied: stores.emptyingGuard.counted(),
     deadLetters: deadLetters.countReading(),

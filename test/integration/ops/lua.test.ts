@@ -53,7 +53,7 @@ test("luacheck finds no problem in any script with its includes", async (context
 test("Every include is a file that is there, and is expanded", async () => {
   const included = await findIncluded();
   const known = new Set(FILES.map((file) => addressOf(file).href));
-  expect(included.size).toBeGreaterThanOrEqual(3);
+  expect(included.size).toBeGreaterThanOrEqual(1);
   expect([...included].filter((address) => !known.has(address))).toEqual([]);
   for (const file of FILES) expect(readScript(addressOf(file)), file).not.toContain("@include");
 });

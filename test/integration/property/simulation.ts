@@ -69,7 +69,10 @@ export class Simulation {
     this.keys = keys;
     this.deadLetters = deadLetters;
     this.#staged = staged;
-    const window = { limit: terminateLimit, windowMs: HOLD_MS };
+    const window = {
+      limit: Number.isFinite(terminateLimit) ? String(terminateLimit) : "unlimited",
+      windowMs: HOLD_MS,
+    };
     this.#guard = new TerminationGuard(redis, this.keys, window);
     this.#intake = {
       withOwnIds: (event) => event,

@@ -1,10 +1,11 @@
 /** The guard over terminations: its count, what it holds, and what a person decides. */
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, describe, expect, inject, it } from "vitest";
+import { readOne } from "../../../src/ops/redis-reading.ts";
 import type { Keys } from "../../../src/state/keys.ts";
 import { Resealing } from "../../../src/state/reseal.ts";
 import { Sealing } from "../../../src/state/sealing.ts";
-import { TerminationGuard } from "../../../src/state/termination-guard.ts";
+import { TerminationGuard, terminationLimit } from "../../../src/state/termination-guard.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import type { StateToStage } from "../../../src/sync/record.ts";
 import { steppingRedis } from "../../support/shifted-clock.ts";
@@ -36,8 +37,8 @@ beforeEach(() => {
   guard = guardWith(2);
 });
 
-const guardWith = (limit: number, connection = redis) =>
-  new TerminationGuard(connection, keys, { limit, windowMs: DAY_MS });
+const guardWith = (limit: number | string, connection = redis) =>
+  new TerminationGuard(connection, keys, { limit: String(limit), windowMs: DAY_MS });
 
 const unapproved = (crmCode: string) => ({ crmCode, approved: false });
 const admits = (one: TerminationGuard, crmCode: string, when: "now" | "next") =>
@@ -70,6 +71,33 @@ async function hold(crmCode: string, order = "2"): Promise<void> {
   expect(await guardWith(0).admit(state, "next")).toBe(false);
   await staged.settle(state, { row: "before", finished: false, held: "limit" });
 }
+
+describe("a share", () => {
+  const text = "100,10%";
+
+  it.each([
+    [text, 5, 3],
+    [text, 200, 20],
+    [text, 5000, 100],
+    ["2,10%", 5, 2],
+    ["10%", 5000, 500],
+    ["7", 5, 7],
+    ["unlimited", 5, Number.POSITIVE_INFINITY],
+  ])("%s of %d active relations allows %d", (limit, active, expected) => {
+    expect(terminationLimit(limit, active)).toBe(expected);
+  });
+
+  it("is one of the relations that were active before the window", async () => {
+    for (let n = 0; n < 50; n += 1) await prove(`active-${n}`);
+    for (let n = 0; n < 50; n += 1) await prove(`ended-${n}`, "1", true);
+    // As the daily sweep counts them.
+    await stores.ledger.forgetAbsent(0);
+    expect(await readOne(redis, guard.active())).toBe(50);
+    const shared = guardWith(text);
+    for (let n = 0; n < 5; n += 1) expect(await admits(shared, `active-${n}`, "now")).toBe(true);
+    expect(await admits(shared, "active-5", "now")).toBe(false);
+  });
+});
 
 describe("the count", () => {
   it("is one per relation, however often its termination is tried or its event repeated", async () => {
@@ -112,7 +140,7 @@ describe("the count", () => {
 
   it("with 0 admits nothing; without a limit admits everything and remembers nothing", async () => {
     expect(await admits(guardWith(0), "1", "now")).toBe(false);
-    expect(await admits(guardWith(Number.POSITIVE_INFINITY), "1", "now")).toBe(true);
+    expect(await admits(guardWith("unlimited"), "1", "now")).toBe(true);
     expect(await counted()).toBe(0);
   });
 
