@@ -100,7 +100,6 @@ it("/queues answers 503 while Redis is frozen", async () => {
   redis.signal("SIGSTOP");
   const response = await fetch(`${daemon.url}/queues/api/queues`, {
     headers: { authorization: basic },
-    signal: AbortSignal.timeout(15_000),
   });
   expect(response.status).toBe(503);
   expect(await response.json()).toEqual({

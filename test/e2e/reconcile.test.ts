@@ -573,6 +573,5 @@ test("a comparison that waits for the quota says so", async () => {
   await using command = spawnCrmsync(["reconcile", file], { env });
   await command.line(
     /^listing the service: it waits until a request may be sent; crmsync status says why/,
-    15_000,
   );
 });

@@ -100,7 +100,10 @@ test("on a terminal it tells people where everything is, and a foreign producer 
 
 test("a port in use is named with its variable, and neither another port nor the service is used", async () => {
   await using taken = await portInUse();
-  const daemon = await startFailing({ HTTP_PORT: taken.port });
+  const [daemon, sandbox] = await Promise.all([
+    startFailing({ HTTP_PORT: taken.port }),
+    startFailing({ SANDBOX_PORT: taken.port, LOG_FORMAT: "text" }),
+  ]);
   expect(daemon.code).toBe(1);
   expect(daemon.said).toEqual([
     `crmsync: port ${taken.port} is in use on 127.0.0.1: set HTTP_PORT to another one, or end the program that uses it`,
@@ -108,7 +111,6 @@ test("a port in use is named with its variable, and neither another port nor the
   expect(daemon.events).toEqual(["daemon.starting", "redis.started", "sandbox.started"]);
   expect(() => process.kill(daemon.redisPid, 0)).toThrow("ESRCH");
 
-  const sandbox = await startFailing({ SANDBOX_PORT: taken.port, LOG_FORMAT: "text" });
   expect(sandbox.code).toBe(1);
   expect(sandbox.said[0]).toMatch(
     /\] INFO: The process starts\. \{"event":"daemon\.starting","version":/,
@@ -166,9 +168,11 @@ test("events need credentials beyond loopback, unless that is said in as many wo
 test("a host that cannot be looked up is named with its variable", async () => {
   const host = "nothing.invalid";
   const why = "(a name without an address|and no name server answers for it: correct it, .*)";
-  const http = await startFailing({ HTTP_HOST: host });
+  const [http, ops] = await Promise.all([
+    startFailing({ HTTP_HOST: host }),
+    startFailing({ OPS_HOST: host, OPS_PORT: "1" }),
+  ]);
   expect(http.said.at(-1)).toMatch(new RegExp(`HTTP_HOST is ${host}, ${why}$`));
-  const ops = await startFailing({ OPS_HOST: host, OPS_PORT: "1" });
   expect(ops.said.at(-1)).toMatch(new RegExp(`OPS_HOST is ${host}, ${why}$`));
 });
 
