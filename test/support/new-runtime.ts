@@ -21,6 +21,6 @@ export function newRuntime(
   });
   onTestFinished(() => runtime.close());
   // As a daemon does, before anything else.
-  void runtime.stateVersion.keep();
+  void runtime.stateVersion.keep().catch(() => {});
   return runtime;
 }

@@ -17,7 +17,7 @@ function newStores(prefix = uniquePrefix()): Stores {
   const stores = openStores(readConfig({ QUEUE_PREFIX: prefix }), redis);
   onTestFinished(() => stores.close());
   // As a daemon does, before anything else.
-  void stores.stateVersion.keep();
+  void stores.stateVersion.keep().catch(() => {});
   return stores;
 }
 
