@@ -6,6 +6,7 @@ import { randomUUID } from "node:crypto";
 import { proxyOf, pullEveryMs } from "../src/config.ts";
 import { createCrmApi } from "../src/crm/api-client.ts";
 import { politeApi } from "../src/crm/polite-api.ts";
+import { backoffMs } from "../src/event/backoff.ts";
 import type { RecordApi } from "../src/crm/record-reader.ts";
 import type { Mapping } from "../src/mapping/mapping.ts";
 import type { Part } from "../src/ops/shutdown.ts";
@@ -24,7 +25,6 @@ import {
   type PullWait,
 } from "../src/state/pulls.ts";
 import { needsRelated } from "../src/sync/mapped.ts";
-import { retryDelay } from "../src/sync/settled.ts";
 import { startPolling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -173,7 +173,7 @@ async function pullCrm(
       why ??= error.message;
       const hasMoved = placeOf(state.objects[object]) !== place;
       const times = hasMoved ? 1 : (wait?.times ?? 0) + 1;
-      const ownMs = retryDelay(times, FIRST_PAUSE_MS, NOT_RANDOM, { longestMs: everyMs });
+      const ownMs = backoffMs(times, { firstMs: FIRST_PAUSE_MS, longestMs: everyMs });
       const pauseMs = Math.max(ownMs, error.pauseMs);
       waits.set(object, { at: clock.now(), pauseMs, times });
     }
@@ -196,9 +196,6 @@ async function pullCrm(
     skewMs: api.skewMs(),
   });
 }
-
-/** One process pulls a CRM: its tries need not be spread. */
-const NOT_RANDOM = () => 1;
 
 const placeOf = (known: PulledObject | undefined): string =>
   JSON.stringify(known?.listing ?? known?.cursor);
