@@ -75,12 +75,13 @@ function saysOf(result: Exclude<ChildResult, { result: "later" | "died" }>): str
   return `carried out: ${counts.map(([name, count]) => `${count} ${ENTRY_OUTCOMES[name as EntryOutcome]}`).join(", ") || "nothing"}`;
 }
 
-// Tells commands which acts need a second person, and who holds which token, whatever is in their environment.
-
 /** Longer than a killed process counts as running, so that the first look after a start does not end its rule, ms. */
 const EVERY_MS = 40_000;
 
-/** What all running processes have counts. While none runs, the last rule stays in force. */
+/**
+ * Tells commands which acts need a second person, and who holds which token, whatever is in their environment.
+ * What all running processes have counts. While none runs, the last rule stays in force.
+ */
 export function keepApprovals({ approvals, config, heartbeats, rarely }: Runtime): Polling {
   let isFirst = true;
   return startPolling({

@@ -12,14 +12,15 @@ import { startPolling } from "./poll.ts";
 import { unusableSecrets } from "./secrets.ts";
 import type { Runtime } from "./runtime.ts";
 
-// Notices that this process did not run: it was stopped, or its event loop was blocked.
-
 const TICK_MS = 250;
 
 /** Shorter freezes are not reported: they have no effect, ms. */
 const FROZEN_MS = 3000;
 
-/** @param onFreeze called after each one, with its length in ms. @returns what ends the watch. */
+/**
+ * Notices that this process did not run: it was stopped, or its event loop was blocked.
+ * @param onFreeze called after each one, with its length in ms. @returns what ends the watch.
+ */
 function watchFreezes(onFreeze: (ms: number) => void): () => void {
   // performance.now() runs on while the process is stopped. Setting the time of day does not change it.
   let ranAt = performance.now();

@@ -30,12 +30,13 @@ import type { FingerprintOf } from "../src/sync/fingerprint.ts";
 import type { Keeps } from "../src/sync/keeps.ts";
 import type { Mapped } from "../src/sync/mapped.ts";
 
-// Tells all processes which fields the mapping keeps. Intake decides it: a process without it may run
-// without the mapping.
-
 /** What this process has told. A module that a new thread has read again may keep other fields. */
 const told = new WeakMap<Mapping, Keeps>();
 
+/**
+ * Tells all processes which fields the mapping keeps. Intake decides it: a process without it may run
+ * without the mapping.
+ */
 export async function adoptKeptFields({
   keptFields,
   ledger,
@@ -49,8 +50,6 @@ export async function adoptKeptFields({
   if (differ && (await ledger.forgetAll()) > 0) log.info({}, "mapping.kept_fields_changed");
   told.set(mapping, keeps);
 }
-
-// What accepting an event needs of a daemon (src/sync/accept-event.ts).
 
 /** Records may hold fields of any name; those unknown to the service share this label. */
 const OTHER_FIELD = "other";

@@ -68,12 +68,13 @@ export function startPolling(options: PollingOptions): Looking {
   };
 }
 
-// What a process must not do without: a look at the age of the state and at its version. Both look once a
-// second; a process that stood still looks again before it stages or sends anything.
-
 /** Each guard must have looked within this time, ms. */
 const CHECKED_FOR_MS = 3000;
 
+/**
+ * What a process must not do without: a look at the age of the state and at its version. Both look once a
+ * second; a process that stood still looks again before it stages or sends anything.
+ */
 export class Guards {
   readonly #guards = new Set<Looking>();
 

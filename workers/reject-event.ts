@@ -39,8 +39,6 @@ export async function rejectThinEvent(
   );
 }
 
-// Makes dead letters of the jobs in the inbox that no worker will end.
-
 /** Events whose workers died again and again, and jobs that another client has written wrongly. */
 export async function rejectStuckJobs(runtime: Runtime): Promise<void> {
   for await (const job of runtime.inbox.stuck()) {

@@ -72,8 +72,6 @@ export function reportOutcome(runtime: Runtime, ended: EndedChange): void {
   );
 }
 
-// What follows once an event was accepted: counters and log lines.
-
 /**
  * @param source bounded name of the event's source.
  * @param since of a redriven event, from when its freshness counts, ms; default: the event's own time.
@@ -152,8 +150,6 @@ function reportIgnored(
   if (result === "staged") log.info({ record, source, why }, "record.left");
   else log.debug({ record, source, why }, "record.ignored");
 }
-
-// Reports a try of a change that gave no usable reply: the change is tried again later.
 
 /** @param status of the reply, if there was one. */
 export function reportRetry(

@@ -14,8 +14,6 @@ import { hasRule } from "../src/sync/plan-change.ts";
 import type { Runtime } from "./runtime.ts";
 import type { TakenThinEvent } from "../src/state/thin-events.ts";
 
-// What a thin event becomes once the CRM has answered the fetch of its record.
-
 /** A record that is older than its event by more than this comes from a copy that lags behind, ms. */
 const OLDER_MS = 5000;
 

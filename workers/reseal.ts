@@ -44,9 +44,7 @@ export function keepSealed(runtime: Runtime): Polling {
   });
 }
 
-// Makes sure that this process can open what is in Redis, before it works on it.
-
-/** @throws UnknownKey */
+/** Makes sure that this process can open what is in Redis. @throws UnknownKey */
 export async function openKeyring(runtime: Runtime): Promise<void> {
   const { config, keyring, ledger, log, resealing, sealing } = runtime;
   // Until the first pass has ended, some values may still need the old key.

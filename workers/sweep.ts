@@ -12,8 +12,6 @@ import { join } from "node:path";
 import { removeLeftOvers } from "../src/reconcile/left-overs.ts";
 import { removeOldListings } from "../src/reconcile/old-listings.ts";
 
-// Deletes the dead letters that were kept for DEAD_LETTER_DAYS. Several processes may do it at once.
-
 /** Batches in one sweep; the next one, 10 s later, continues. */
 const MOST_BATCHES = 50;
 
@@ -119,10 +117,9 @@ async function deleteOldRows({ clock, redis, keys, ledger, log }: Runtime): Prom
   if (rows > 0) log.info({ rows }, "sweep.ledger_rows_deleted");
 }
 
-// Removes what reconciliations have left in DATA_DIR once it is too old to be used: it is personal data.
-
 const FILES_EVERY_MS = 600_000;
 
+/** Removes what reconciliations have left in DATA_DIR once it is too old to be used: it is personal data. */
 export function expireReconcileFiles(runtime: Runtime): Polling {
   const { config, log } = runtime;
   const dir = join(config.DATA_DIR, "reconcile");

@@ -185,9 +185,10 @@ async function readEach(
   return { ...page, records };
 }
 
-// What has changed: by `modifiedAt`, and by `createdAt` of records that were never modified. EspoCRM does not tell what was
-// deleted: that is what a list of all ids lacks.
-
+/**
+ * What has changed is found by this time, and by `createdAt` for records that were never modified. EspoCRM does not tell what
+ * was deleted: that is what a list of all ids lacks.
+ */
 const CHANGED = "modifiedAt";
 const CREATED = "createdAt";
 

@@ -146,12 +146,10 @@ function customValue(value: unknown, type = "varchar"): unknown {
 /** Types whose values are ids: of an option, a user, a person, an organization. */
 const REFERENCES: ReadonlySet<string> = new Set(["enum", "user", "people", "org", "status"]);
 
-// What has changed: the lists by `update_time`. They leave out what was deleted, so that comes from the recents of API v1,
-// which go back one month.
-
 /** Begins the place of a page of deletions: where in the recents, by time and number. */
 const DELETED = "deleted:";
 
+/** The lists leave out what was deleted: that comes from the recents of API v1, which go back one month. */
 async function changedSince(
   api: RecordApi,
   object: string,
@@ -216,8 +214,6 @@ function placeAfter(more: Json, since: string, start: number): string | undefine
 /** Pipedrive's times have whole seconds. */
 const toSeconds = (time: string | number): string =>
   `${new Date(time).toISOString().slice(0, 19)}Z`;
-
-// Related records: by their ids, or those of one person, organisation or deal.
 
 /** The fields by which its lists can be filtered, one value at a time. */
 const FILTERS: ReadonlySet<string> = new Set(["org_id", "person_id", "deal_id"]);

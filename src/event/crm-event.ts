@@ -11,8 +11,6 @@ import { kindOf, problemsOf, type Problem } from "./problem.ts";
 import { isNumbered, normalTime, WHOLE_NUMBER } from "./event-order.ts";
 import { cut } from "../service-spec/characters.ts";
 
-// Ids of Salesforce: 15 characters, and three more that protect the case of their letters.
-
 /** A record's id. Others (000000000000000AAA, 001*) stand for records that are not named. */
 const RECORD_ID = /^(?!0{15})[A-Za-z0-9]{15}(?:[A-Za-z0-9]{3})?$/;
 
@@ -34,8 +32,6 @@ function suffixOf(chunk: string): string {
   for (let n = 0; n < CHUNK; n += 1) if (/[A-Z]/.test(chunk.charAt(n))) bits += 2 ** n;
   return SUFFIXES.charAt(bits);
 }
-
-// Ids of records: their grammar, and the one form of an id that a CRM writes in several.
 
 /** Letters and digits of any script, signs of paths, names and addresses, single blanks; `#` before a digit. */
 const ID = /^(?=.*[\p{L}\p{N}])(?![ =])(?:[\p{L}\p{M}\p{N}_.:/@+=|~-]|#(?=\p{N})|(?<! ) (?=\S))+$/u;

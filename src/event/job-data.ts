@@ -26,9 +26,7 @@ export async function exactData(redis: Redis, queue: Queue, job: JobInQueue): Pr
 /** What a job carries, as BullMQ has parsed it: only for jobs of our own, which carry texts and no numbers. */
 export const ownData = (job: Pick<Job, "data">): unknown => job.data;
 
-// The time of a job that another client has written. BullMQ does not check it.
-
-/** The years 2015 to 9999: BullMQ is no older, and no later date can be written. */
+/** BullMQ does not check the time of a job. The years 2015 to 9999: BullMQ is no older, and no later date can be written. */
 const EARLIEST_MS = Date.UTC(2015);
 const LATEST_MS = 253_402_300_799_999;
 
@@ -62,8 +60,6 @@ export const JOB_STATES = [
   "prioritized",
   "failed",
 ] as const satisfies readonly JobType[];
-
-// Reads the jobs of a queue, without those that another client has written so that BullMQ fails on them.
 
 /** Jobs read in one round trip. */
 const CHUNK = 200;
@@ -102,10 +98,6 @@ async function readJob<Data>(
   }
 }
 
-// Jobs that no worker will end. Such an event becomes a dead letter, and its job is removed. BullMQ itself hands out
-// for ever what it cannot parse, and removes no job that has a lock, as this one has most of the time: the lock is
-// the one key of BullMQ that is deleted here.
-
 /** Jobs of one state that are looked at in one call. */
 const STUCK_AT_ONCE = 500;
 
@@ -127,7 +119,7 @@ export interface StuckJob {
   readonly failedReason: string;
 }
 
-/** Reads stuck jobs one at a time, because each may hold megabytes. */
+/** Reads the jobs that no worker will end, one at a time, because each may hold megabytes. */
 export async function* stuckJobs(redis: Redis, queue: Queue): AsyncGenerator<StuckJob> {
   for (const state of ["active", "failed"] as const) {
     for (const id of await queue.getRanges([state], 0, STUCK_AT_ONCE - 1, true)) {
@@ -157,7 +149,10 @@ const died = ({ failedReason, timestamp }: Job): Omit<StuckJob, "id" | "data"> =
   failedReason: failedReason ?? "no reason given",
 });
 
-/** Removes a job, also one that a worker has taken. */
+/**
+ * Removes a job, also one that a worker has taken. BullMQ itself hands out for ever what it cannot parse, and removes
+ * no job that has a lock, as this one has most of the time: the lock is the one key of BullMQ that is deleted here.
+ */
 export async function removeStuck(redis: Redis, queue: Queue, id: string): Promise<void> {
   await redisWrite(redis)("DEL", `${queue.toKey(id)}:lock`);
   await queue.remove(id);

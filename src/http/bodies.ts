@@ -8,9 +8,6 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { ALL_BODIES, BODIES_AT_ONCE, UNVERIFIED_BODIES } from "./limits.ts";
 import { Refusal } from "./refusal.ts";
 
-// Lets few bodies be parsed and stored at once: meanwhile a body of JSON takes about ten times its size
-// of memory. A large body waits longer than a small one: one change must not wait for a whole import.
-
 /** A body that is larger by so many bytes begins as if it had come 1 ms later. */
 const BYTES_PER_MS = 256;
 
@@ -21,7 +18,11 @@ interface Waiting {
   readonly begin: () => void;
 }
 
-/** @param most bytes of all bodies that are parsed at once; a larger body is parsed alone. */
+/**
+ * Lets few bodies be parsed and stored at once: meanwhile a body of JSON takes about ten times its size
+ * of memory. A large body waits longer than a small one: one change must not wait for a whole import.
+ * @param most bytes of all bodies that are parsed at once; a larger body is parsed alone.
+ */
 export function createTurns(most: number) {
   const waiting: Waiting[] = [];
   let busy = 0;

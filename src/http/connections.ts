@@ -105,8 +105,6 @@ function idlestOf(connections: Connections, newest: Socket): Socket {
   return idlest;
 }
 
-// Closes an HTTP server without cutting a request, as during a roll-out.
-
 /**
  * A connection that was quiet for this long may be closed. Before that, its client may well be
  * sending the next request, which would be lost on its way.

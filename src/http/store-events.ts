@@ -86,8 +86,6 @@ export function sendStoreResult(reply: FastifyReply, result: StoreResult): Fasti
   }
 }
 
-// Sorts out which events of a webhook's body can be stored.
-
 export interface UsableEvents {
   readonly events: readonly WebhookEvent[];
   readonly problems: readonly EventProblem[];

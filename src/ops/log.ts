@@ -71,8 +71,6 @@ export type LogFields = { readonly [name in (typeof LOG_FIELDS)[number]]?: unkno
 
 const KNOWN: ReadonlySet<string> = new Set(LOG_FIELDS);
 
-// The destination of the log.
-
 /**
  * Synchronous: what is written just before the process ends must be seen. Stderr may be a file whose disk is
  * full: a line that it does not take is left out, and the work goes on.

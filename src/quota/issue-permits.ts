@@ -8,10 +8,6 @@ import type { Pacer, TakenPermit } from "./pacer.ts";
 import { Permit } from "./permit.ts";
 import type { SlidingLog } from "./sliding-log.ts";
 
-// The limiter of this process, which every request goes through: two chained Bottlenecks, of the burst
-// and of the hour, as the service's limits say. They serve live calls before bulk ones, one at a time.
-// Other processes and sliding windows are the sliding log's part: docs/adr/0002.
-
 export interface GateOptions {
   readonly perHour: number;
   readonly hourMs: number;
@@ -28,6 +24,11 @@ const HEARTBEATS = 20;
 
 export type Gate = ReturnType<typeof createGate>;
 
+/**
+ * The limiter of this process, which every request goes through: two chained Bottlenecks, of the burst
+ * and of the hour, as the service's limits say. They serve live calls before bulk ones, one at a time.
+ * Other processes and sliding windows are the sliding log's part: docs/adr/0002.
+ */
 export function createGate({ perHour, hourMs, burst, burstMs }: GateOptions) {
   const hour = new Bottleneck(reservoirOf(perHour, hourMs));
   const bursts = new Bottleneck({ ...reservoirOf(burst, burstMs), maxConcurrent: 1 });

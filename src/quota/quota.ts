@@ -14,8 +14,6 @@ import type { Permit } from "./permit.ts";
 import { quotaKeys, SlidingLog } from "./sliding-log.ts";
 import { drainsInMs, type ForecastLimits, type Waiting } from "./pacing.ts";
 
-// The quota as operators see it.
-
 /** The same in every process. Times in ms since the epoch. */
 export interface QuotaState {
   readonly limit: number;

@@ -67,9 +67,6 @@ export class BulkChanges extends OfRecords {
   }
 }
 
-// The pause of the lane bulk by an operator: no process takes a bulk change to send it (lua/next.lua)
-// until the lane is resumed. It is in Redis, so it survives every restart.
-
 export interface BulkPause {
   /** ms */
   readonly since: number;
@@ -82,6 +79,10 @@ export interface BulkPause {
 /** What the waiting loops of all processes hear when the lane was paused (line.ts). */
 const PAUSED = "paused";
 
+/**
+ * The pause of the lane bulk by an operator: no process takes a bulk change to send it (lua/next.lua)
+ * until the lane is resumed. It is in Redis, so it survives every restart.
+ */
 export class BulkPauses extends Store {
   /** Undefined while the lane is not paused. */
   reading(): Reading<BulkPause | undefined> {

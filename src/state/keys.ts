@@ -6,9 +6,7 @@
 import type { Lane } from "../event/lane.ts";
 import { hash } from "node:crypto";
 
-// Names of records in keys and ids, from which a crmCode or a subject cannot be read.
-
-/** SHA-256 in base64url. */
+/** SHA-256 in base64url: a crmCode or a subject cannot be read from it. */
 export const digestOf = (name: string): string => hash("sha256", name, "base64url");
 
 export type Keys = ReturnType<typeof keysOf>;

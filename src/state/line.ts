@@ -63,8 +63,7 @@ export class Line extends Store {
 
 export type LineCounts = Meaning<ReturnType<Line["counts"]>>;
 
-// Tells the waiting loops of all processes that a lane has got work.
-
+/** Tells the waiting loops of all processes that a lane has got work. */
 export class JobNotifier {
   readonly #listeners = new Set<(heard: string) => void>();
   #heard = 0;
@@ -114,8 +113,6 @@ export class JobNotifier {
     });
   }
 }
-
-// Records that were tried again and again without success.
 
 /** Records fail "again and again" once they have failed for this long, ms. */
 const MIN_AGE_MS = 20_000;

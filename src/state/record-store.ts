@@ -20,8 +20,7 @@ import { History } from "./history.ts";
 import type { Sealing } from "./sealing.ts";
 import type { ToldOutcomes } from "./told-outcomes.ts";
 
-// The ledger's rows as Redis has them: JSON, without what its absence says.
-
+/** A row of the ledger as Redis has it: JSON, without what its absence says. */
 interface StoredRow extends Partial<Omit<LedgerRow, "orders" | "pace" | "provedAt">> {
   readonly provedAt: number;
   /** Of the status register, and of the fields where that differs. */

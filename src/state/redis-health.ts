@@ -3,10 +3,6 @@ import type { Redis } from "ioredis";
 import { reading, type Meaning } from "../ops/redis-reading.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
 
-// Lets an answer wait until a replica has what was written for it. Redis acknowledges a write before
-// its replicas have it: without this, a replica that takes over may lack an event that was answered
-// with 202. docs/adr/0015 has the measurement.
-
 /** How old the number of replicas may be, ms. */
 const COUNTED_FOR_MS = 1000;
 
@@ -16,6 +12,11 @@ const WAIT_MS = 500;
 /** After a replica was late, nothing waits for this long, ms: a hanging one must not stop intake. */
 const PAUSE_MS = 10_000;
 
+/**
+ * Lets an answer wait until a replica has what was written for it. Redis acknowledges a write before
+ * its replicas have it: without this, a replica that takes over may lack an event that was answered
+ * with 202. docs/adr/0015 has the measurement.
+ */
 export class Replication {
   readonly #redis: Redis;
   readonly #onLate: () => void;

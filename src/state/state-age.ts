@@ -80,9 +80,6 @@ export class StateAge extends Store {
   }
 }
 
-// What this process has settled lately, for the case that Redis goes back to an older state: a state
-// that waits there may be older than what the service has by now, and must not replace it.
-
 /** Most that a process remembers. A replica lacks seconds, at most minutes: to send so many takes ten hours. */
 const MOST_REMEMBERED = 10_000;
 
@@ -97,6 +94,10 @@ export function remember<Sent>(sent: Map<string, Sent>, crmCode: string, last: S
 /** Records restored in one round trip. */
 const CHUNK = 500;
 
+/**
+ * What this process has settled lately, for the case that Redis goes back to an older state: a state
+ * that waits there may be older than what the service has by now, and must not replace it.
+ */
 export class SettledLately extends OfRecords {
   /** crmCode → the newest that was settled, oldest first. */
   readonly #settled = new Map<string, Orders>();

@@ -4,8 +4,6 @@ import { nowReading, scriptReading, type Reading } from "../ops/redis-reading.ts
 import { redisScript, redisWrites, type RedisScript } from "../ops/redis-script.ts";
 import type { Keys } from "./keys.ts";
 
-// Writes to Redis as one step, if what the writes rest on has not changed since it was read.
-
 /** A command, its key, and its arguments after the key. */
 export type Call = readonly [command: string, key: string, ...args: readonly (string | number)[]];
 

@@ -132,10 +132,9 @@ export const REJECTIONS: Record<"variant_changed" | "nothing_to_restore", readon
   ],
 };
 
-// Which requests the guard over terminations must admit (src/state/termination-guard.ts), whichever
-// way the change came: a deletion, a merge, a record that left its rule, or a mapped status. Pure.
-
 /**
+ * Which requests the guard over terminations must admit (src/state/termination-guard.ts), whichever
+ * way the change came: a deletion, a merge, a record that left its rule, or a mapped status.
  * When a request terminates a relation: `now`, or `next`, once the relation was read. Undefined: it
  * does not, or the relation is known to be terminated.
  */

@@ -41,8 +41,7 @@ export const PAUSE_REASONS = [
   "unavailable",
 ] as const;
 
-// How one run of a record ended.
-
+/** How one run of a record ended. */
 export interface RunEnd {
   /** Whether the change has ended; otherwise the record stands in the line again, or waits for a person. */
   readonly finished: boolean;
@@ -54,8 +53,6 @@ export interface RunEnd {
   /** Of `updated`, where it is known. */
   readonly change?: FieldChange | undefined;
 }
-
-// The fields by which problems are counted and logged. A record may hold any name: those are `other`.
 
 /** Attributes of an event. */
 export const EVENT_FIELDS: readonly string[] =

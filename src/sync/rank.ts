@@ -115,10 +115,7 @@ function gapCounts(gap: number, lead: number): number {
   return counts * part * Math.sqrt(part);
 }
 
-// How the flow of changes is counted. Intake and the pacer must agree on it. All times scale with the
-// quota's hour; docs/adr/0026 explains the figures. Pure.
-
-/** Changes are counted per slice of the hour. */
+/** Changes are counted per slice of the hour, at intake as in the pacer; docs/adr/0026 explains the figures. */
 const SLICES_PER_HOUR = 120;
 
 /** Whole slices that pacing considers. */

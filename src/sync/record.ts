@@ -1,4 +1,9 @@
-/** One record: its types, and what the reducers share. Pure. */
+/**
+ * What is known of one record while a change of it waits, and how it moves: staged by an event, taken by a
+ * worker, settled by the service's reply. The rules are in stage.ts, run.ts, person.ts and letter.ts; the
+ * store (src/state/record-store.ts) writes what they return.
+ * Here are its types, and what the reducers share.
+ */
 import { hash } from "node:crypto";
 import { splitSubject } from "../event/crm-event.ts";
 import {
@@ -14,10 +19,6 @@ import type { Lane } from "../event/lane.ts";
 import type { DeadReason } from "./dead-letter.ts";
 import type { EventStep } from "./step.ts";
 import type { WantedStatus } from "./mapped.ts";
-
-// What is known of one record while a change of it waits, and how it moves: staged by an event, taken by a
-// worker, settled by the service's reply. The rules are in stage.ts, run.ts, person.ts and letter.ts; the
-// store (src/state/record-store.ts) writes what they return.
 
 /** The fields that the record shall have. Texts are sealed while they are in Redis. */
 export interface FieldsRegister {

@@ -62,8 +62,6 @@ export function giveUp(
   };
 }
 
-// When a record is tried again after a request without a usable reply. Pure.
-
 /** The longest wait between two tries of one record, ms … */
 const LONGEST_MS = 15 * 60_000;
 
@@ -109,8 +107,6 @@ export function retryShareMs(
   if (waiting <= FEW * perHour) return 0;
   return Math.min(LONGEST_SHARE_MS, (waiting * hourMs) / (RETRIES * perHour * MEAN));
 }
-
-// What a reply that tells nothing leads to: a retry, or a dead letter after too many.
 
 /** After this many tries that ended in 403, only a person can help. */
 const MAX_FORBIDDEN = 10;

@@ -116,8 +116,6 @@ export type Step = NewStep & {
   readonly times: number;
 };
 
-// Makes the steps of a record's history from what THE PATH decides. Names of fields only. Pure.
-
 type NamedEvent = Pick<CrmEvent, "source" | "id"> & { type: string; time?: string | undefined };
 
 interface About {

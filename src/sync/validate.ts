@@ -11,8 +11,6 @@ import { type TenantLists, DEFAULT_TENANT_LISTS } from "../service-spec/tenant-l
 import { COMPANY_TYPES, PERSON_TYPE } from "../service-spec/value-lists.ts";
 import { FIELD_MAX_LENGTH } from "./mapped.ts";
 
-// Checks a payload against the tenant's value lists (spec: "Per-client value lists").
-
 const RULES = {
   required: "is required by the tenant",
   single: "must hold one value (the tenant's list is single-select)",
