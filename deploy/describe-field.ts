@@ -34,7 +34,9 @@ const SPECIAL: Readonly<Record<string, string>> = {
 const BY_FORM: Readonly<Record<Form, string>> = {
   text: "a text or a number",
   code: "a text with a digit, or a number; not one that a spreadsheet has changed (`10115.0`, `1.2E+10`)",
-  country: "a code of two or three letters, a number or a name in seven languages",
+  country:
+    "a code of two or three letters, or a name in seven languages; a number with `country: numeric`",
+  nationality: "what a country takes, or a demonym in six languages (`Swiss`, `deutsch`)",
   language: "a code of two or three letters, also with a region (`de-CH`), or a name",
   date: "a date (ISO 8601, DD.MM.YYYY, YYYYMMDD, milliseconds) or the `format` that the file gives; a time is cut off",
   email: "an address that the rule allows, also after `mailto:`; another one is left out",

@@ -39,6 +39,7 @@ export const IDLE: Readings = {
   clockStep: undefined,
   ownBytes: undefined,
   changesLost: {},
+  undated: {},
   valueListsKnown: true,
   listsFetchedAt: undefined,
   listsLost: {},

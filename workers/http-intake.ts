@@ -89,6 +89,10 @@ function serveCrmWebhooks(
       if (outcome === "stored") return;
       rarely.warn({ webhook, outcome, why }, "webhook.failed", `${webhook} ${outcome}`);
     },
+    undated(webhook) {
+      rarely.warn({ webhook }, "webhook.undated", webhook);
+      void runtime.sources.isUndated(webhook, runtime.clock.now()).catch(() => {});
+    },
     changesLost(webhook, gaps) {
       metrics.webhookGaps.inc({ webhook }, gaps);
       log.error({ webhook, gaps }, "webhook.changes_lost");

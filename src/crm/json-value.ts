@@ -14,8 +14,8 @@ export const valueAt = (value: unknown, path: readonly string[]): unknown =>
   );
 
 /**
- * Parses what a CRM sends. A text that it has cut in the middle of a character gets U+FFFD there: no
- * other try would bring the half.
+ * Parses what a CRM sends. A text that it has cut in the middle of a character loses the half: no other try
+ * would bring the rest.
  * @throws SyntaxError when it is not JSON; its message may quote the text.
  */
 export function parseFromCrm(text: string): unknown {
@@ -26,12 +26,14 @@ export function parseFromCrm(text: string): unknown {
 /** UTF-8 cannot hold half of a surrogate pair, an escape can. */
 const HALF = /\\u[dD][89a-fA-F]/;
 
+const withoutHalves = (text: string): string => text.replaceAll(/\p{Cs}/gu, "");
+
 function wellFormed(value: unknown): unknown {
-  if (typeof value === "string") return value.toWellFormed();
+  if (typeof value === "string") return withoutHalves(value);
   if (Array.isArray(value)) return value.map(wellFormed);
   if (!isObject(value)) return value;
   return Object.fromEntries(
-    Object.entries(value).map(([name, inner]) => [name.toWellFormed(), wellFormed(inner)]),
+    Object.entries(value).map(([name, inner]) => [withoutHalves(name), wellFormed(inner)]),
   );
 }
 

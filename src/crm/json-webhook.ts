@@ -3,6 +3,7 @@
  * finds the events in the body by its expressions.
  */
 import { createHash, randomUUID } from "node:crypto";
+import { isPlaceholderTime } from "../event/event-order.ts";
 import { isDeeperThan } from "../event/crm-event.ts";
 import { cut } from "../service-spec/characters.ts";
 import type { MappingWebhook, TranslatedEvent } from "../mapping/webhooks/webhook.ts";
@@ -93,21 +94,45 @@ async function bodyOf(request: WebhookRequest): Promise<unknown> {
   throw new WebhookBodyError(`the body must not be nested deeper than ${MAX_DEPTH} levels`);
 }
 
+/**
+ * @throws when it is no form, or its bytes are not of its charset (UTF-8 unless it names another): a wrong letter in a
+ *   name would be sent.
+ */
+async function pairsOf(body: Buffer, contentType: string): Promise<Iterable<[string, unknown]>> {
+  if (/^multipart/i.test(contentType)) {
+    const headers = { "content-type": contentType };
+    return new Response(new Uint8Array(body), { headers }).formData();
+  }
+  const charset = /charset="?([\w-]+)/i.exec(contentType)?.[1] ?? "utf-8";
+  const decoder = new TextDecoder(charset, { fatal: true });
+  const decode = (text: string) => {
+    const bytes = text
+      .replaceAll("+", " ")
+      .replaceAll(/%([\da-f]{2})/gi, (_, code: string) => String.fromCharCode(parseInt(code, 16)));
+    return decoder.decode(Buffer.from(bytes, "latin1"));
+  };
+  return body
+    .toString("latin1")
+    .split("&")
+    .filter((pair) => pair !== "")
+    .map((pair) => {
+      const [name = "", ...value] = pair.split("=");
+      return [decode(name), decode(value.join("="))];
+    });
+}
+
 /** A form as an object of texts; a field that occurs several times is a list, and files are left out. */
 async function fieldsOf(body: Buffer, contentType: string): Promise<object> {
   const fields = new Map<string, string | string[]>();
   try {
-    const request = new Response(new Uint8Array(body), {
-      headers: { "content-type": contentType },
-    });
-    for (const [name, value] of await request.formData()) {
+    for (const [name, value] of await pairsOf(body, contentType)) {
       if (typeof value !== "string") continue;
       const before = fields.get(name);
       if (Array.isArray(before)) before.push(value);
       else fields.set(name, before === undefined ? value : [before, value]);
     }
   } catch {
-    throw new WebhookBodyError("the body is neither JSON nor a form");
+    throw new WebhookBodyError("the body is neither JSON nor a form in the charset that it names");
   }
   if (fields.size <= MAX_FIELDS) return Object.fromEntries(fields);
   throw new WebhookBodyError(`the form has more than ${MAX_FIELDS} fields`);
@@ -146,7 +171,9 @@ function eventOf(
  * earlier one (A → B → A) and be new.
  */
 function idOf({ eventId, operation, time }: JsonEvent, subject: string, given: unknown): string {
-  if (eventId === undefined && time === undefined) return randomUUID();
+  // Without a time of its own, a change back to an earlier state would be a copy of that one.
+  const isUndated = time === undefined || isPlaceholderTime(time);
+  if (eventId === undefined && isUndated) return randomUUID();
   const content = eventId ?? [time, JSON.stringify(given)];
   const hash = createHash("sha256").update(JSON.stringify([operation, subject, content]));
   const short = hash.digest("base64url").slice(0, 22);

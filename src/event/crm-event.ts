@@ -8,7 +8,7 @@
 import { z } from "zod";
 import { LANES } from "./lane.ts";
 import { kindOf, problemsOf, type Problem } from "./problem.ts";
-import { isNumbered, normalTime, WHOLE_NUMBER } from "./event-order.ts";
+import { isNumbered, isPlaceholderTime, normalTime, WHOLE_NUMBER } from "./event-order.ts";
 import { cut } from "../service-spec/characters.ts";
 
 /** A record's id. Others (000000000000000AAA, 001*) stand for records that are not named. */
@@ -169,12 +169,15 @@ const MAX_PATH = 100;
 
 /**
  * Finds a string, or the name of a field, with half of a surrogate pair, which is no character and
- * which other programs refuse to read.
+ * which other programs refuse to read; or with U+FFFD, for which a character was lost.
  * @param value nested not too deep for recursion.
  * @returns where the first one is, for instance `data.record.lastName`; undefined if there is none.
  */
 function findIllFormed(value: unknown): string | undefined {
-  const path = pathTo(value, (one) => typeof one === "string" && !one.isWellFormed());
+  const path = pathTo(
+    value,
+    (one) => typeof one === "string" && (!one.isWellFormed() || one.includes("\ufffd")),
+  );
   return path === undefined ? undefined : shorten(path.replace(/^\./, ""));
 }
 
@@ -244,6 +247,9 @@ export const crmEventSchema = z
       .string()
       .refine((text) => normalTime(text) !== undefined, {
         error: "must be an RFC 3339 date and time with its offset",
+      })
+      .refine((text) => !isPlaceholderTime(text), {
+        error: "must not lie before 2000: it stands for no time (leave it out)",
       })
       .optional(),
     sequence: attribute(ID_MAX).optional(),
@@ -326,7 +332,8 @@ export function parseEvent(
   }
   const illFormed = findIllFormed(value);
   if (illFormed !== undefined) {
-    const rule = "must be well-formed text: it has half of a surrogate pair";
+    const rule =
+      "must be well-formed text: it has half of a surrogate pair, or the character U+FFFD of a wrong encoding";
     return { ok: false, problems: [{ field: illFormed, rule, kind: "ill-formed text" }] };
   }
   const given = withoutNulls(value);

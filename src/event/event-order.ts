@@ -33,6 +33,10 @@ export function normalTime(text: string): string | undefined {
   return `${utc.slice(0, 19)}.${fraction.slice(0, FRACTION_DIGITS).padEnd(FRACTION_DIGITS, "0")}Z`;
 }
 
+/** What programs write for no time lies before every change of a CRM: 0001-01-01, 1753, 1900, 1970. */
+export const isPlaceholderTime = (time: string): boolean =>
+  Date.parse(time) < Date.parse("2000-01-01T00:00:00Z");
+
 /** A time that can be checked without the calendar: each month has the days 1 to 28. */
 const EASY_ISO_TIME =
   /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;

@@ -4,6 +4,7 @@ import type { PushResult } from "../event/inbox.ts";
 import type { EventProblem, Translated, WebhookEvent } from "../crm/connector.ts";
 import { WebhookBodyError } from "../crm/webhook-body.ts";
 import { parseEvent, type IdRule } from "../event/crm-event.ts";
+import { isPlaceholderTime } from "../event/event-order.ts";
 import { inSlices } from "../ops/in-slices.ts";
 import { MAX_PROBLEMS } from "../event/problem.ts";
 import { EVENTS } from "./limits.ts";
@@ -91,6 +92,8 @@ export interface UsableEvents {
   readonly problems: readonly EventProblem[];
   /** How many events the body has. */
   readonly of: number;
+  /** How many had a time that stands for none: they are as of their arrival. */
+  readonly undated: number;
 }
 
 /**
@@ -108,7 +111,12 @@ export async function usableEvents(
   }
   const usable: WebhookEvent[] = [];
   const problems: EventProblem[] = [...(each?.problems ?? [])];
-  await inSlices(events, (event, place) => {
+  let undated = 0;
+  await inSlices(events, (sent, place) => {
+    const { time, ...rest } = sent;
+    const isUndated = time !== undefined && isPlaceholderTime(time);
+    if (isUndated) undated += 1;
+    const event = isUndated ? rest : sent;
     const parsed = parseEvent(event, now(), ids);
     if (parsed.ok) {
       usable.push(event);
@@ -124,7 +132,7 @@ export async function usableEvents(
     problems.push(...parsed.problems.map((problem) => ({ index, ...problem })));
   });
   problems.sort((a, b) => a.index - b.index);
-  return { events: usable, problems, of: each?.of ?? events.length };
+  return { events: usable, problems, of: each?.of ?? events.length, undated };
 }
 
 /** What the sender is answered about the events that were not stored. */

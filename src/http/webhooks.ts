@@ -43,6 +43,8 @@ export interface WebhookPorts extends IntakePorts {
   /** Address of this server as senders call it, when a proxy stands in front of it. */
   readonly publicUrl: string | undefined;
   ended(crm: string, outcome: WebhookOutcome, why: string): void;
+  /** Called when a CRM dates changes by a time that stands for none. */
+  undated(crm: string): void;
   /** Called when a CRM reports that it lost changes. */
   changesLost(crm: string, gaps: number): void;
 }
@@ -135,7 +137,8 @@ async function takeRequest(
     if (!(error instanceof WebhookBodyError)) throw error;
     return end(400, "bad_body", error.message);
   }
-  const { events, problems } = usable;
+  const { events, problems, undated } = usable;
+  if (undated > 0) ports.undated(name);
   const { error, ...detail } = problemsResponse(usable);
   if (problems.length > 0 && events.length === 0) return end(400, "bad_body", error, detail);
   // A request that is stored in part may be sent again, once the rest of it is usable.

@@ -188,7 +188,11 @@ function checkForm(name: string, field: FieldRule, path: Path): Mistake[] {
     ["separator", form === "list", "only fields that are lists have a separator"],
     ["format", as === "date", "only dates have a format"],
     ["zone", as === "date", "only dates have a time zone"],
-    ["country", form === "phone", "only telephone numbers have a country"],
+    [
+      "country",
+      field.country === "numeric" ? /country|nationality/.test(as) : form === "phone",
+      "only telephone numbers have a country, and only countries are numeric",
+    ],
   ] as const;
   return rows.flatMap(([key, fits, message]) =>
     field[key] === undefined || fits ? [] : [{ path: [...path, key], message }],

@@ -149,7 +149,9 @@ function compileField(
       zone: field.zone,
       firstYear: name === "birthDate" ? FIRST_BIRTH : undefined,
       nothing: new Set((file.nothing ?? []).map((word) => word.toLowerCase())),
-      country: field.country,
+      country: field.country === "numeric" ? undefined : field.country,
+      numeric: field.country === "numeric",
+      languages: file.languages && finderOf(Object.entries(file.languages)),
     },
   };
 }

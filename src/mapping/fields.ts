@@ -12,6 +12,7 @@ import * as lists from "../service-spec/value-lists.ts";
 export const FORMS = [
   "text",
   "country",
+  "nationality",
   "language",
   "date",
   "email",
@@ -34,7 +35,7 @@ const TYPES = [lists.PERSON_TYPE, ...lists.COMPANY_TYPES] as const;
 /** Fields that are not plain text. */
 const TRAITS: Readonly<Record<string, FieldTraits>> = {
   type: { form: "text", values: TYPES },
-  nationality: { form: "country" },
+  nationality: { form: "nationality" },
   fiscalCountry: { form: "country" },
   countryOfResidence: { form: "country" },
   countryOfOperation: { form: "country" },

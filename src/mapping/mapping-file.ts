@@ -1,6 +1,6 @@
 /** The structure of a mapping file; editors get it as mappings/mapping.schema.json. */
 import { z } from "zod";
-import { isCountryCode } from "../service-spec/iso-codes.ts";
+import { isCountryCode, isLanguageCode } from "../service-spec/iso-codes.ts";
 import type { IdRule } from "../event/crm-event.ts";
 import type { GoneRule } from "../event/gone.ts";
 import type { Relation } from "../sync/mapped.ts";
@@ -51,8 +51,10 @@ const fieldRule = z.strictObject({
     "The time zone of the CRM by its name, as Europe/Luxembourg: a moment becomes the day that it is there.",
   ),
   country: optional(
-    z.string().refine(isCountryCode, { error: "must be a country code such as LU" }),
-    "ISO code of the country for telephone numbers without a prefix, if the record has no country.",
+    z.string().refine((text) => text === "numeric" || isCountryCode(text), {
+      error: "must be a country code such as LU, or numeric",
+    }),
+    "Of a telephone number: ISO code of the country if it has no prefix and the record no country. Of a country: `numeric`, if numbers are those of ISO 3166.",
   ),
   fallback: optional(expression, "The expression to use if `from` gives no usable value."),
   default: optional(constant, "The constant to use if nothing else gives a value."),
@@ -158,6 +160,13 @@ export const mappingFile = z.strictObject({
   nothing: optional(
     z.array(text),
     "Words that mean no value, in any field, beside NULL, N/A, - and the like.",
+  ),
+  languages: optional(
+    z.record(
+      z.string(),
+      z.string().refine(isLanguageCode, { error: "must be a language code such as de" }),
+    ),
+    "What the CRM writes for a language → its ISO code, where it is no code or name of one: CH: de.",
   ),
   ignore: optional(z.array(text), "Objects of the CRM that must not be sent."),
   objects: z.array(objectRule).min(1).describe("One rule per kind of record, tried in this order."),

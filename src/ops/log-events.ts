@@ -73,6 +73,8 @@ export const LOG_EVENTS = {
   "console.provider_usable_again": "People can sign in at the identity provider again.",
 
   "webhook.failed": "A webhook request was not accepted.",
+  "webhook.undated":
+    "A webhook dates changes before 2000, as programs write no time: they count as of their arrival.\nCorrect its `time` in the mapping.",
   "webhook.changes_lost":
     "A CRM reports that it lost changes: reconcile an export of it (crmsync reconcile).",
 

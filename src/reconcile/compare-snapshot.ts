@@ -208,7 +208,8 @@ async function remember(
 
 function leftOutByField({ leftOut }: Summary): Record<string, number> {
   const counts: Record<string, number> = {};
-  for (const { count, field } of leftOut) counts[field] = (counts[field] ?? 0) + count;
+  for (const { count, field, reason } of leftOut)
+    if (reason !== "suspicious") counts[field] = (counts[field] ?? 0) + count;
   return counts;
 }
 

@@ -103,6 +103,8 @@ export const keysOf = (prefix: string) =>
     sources: `${prefix}:sources`,
     /** Hash event source → by how much its clock was ahead, and when, as JSON. */
     clocksAhead: `${prefix}:sources:ahead`,
+    /** Hash webhook → when it dated a change before 2000 last, ms; expires. */
+    undated: `${prefix}:sources:undated`,
     /** Hash webhook → when its CRM reported last that it had lost changes, ms; expires. */
     changesLost: `${prefix}:sources:lost`,
     /** Sorted set time of arrival, ms → highest number of an event that arrived then. */

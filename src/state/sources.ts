@@ -13,6 +13,7 @@ const AHEAD_MS = 5000;
 
 /** Status shows a report of lost changes for this long, ms, or until the next comparison. */
 const LOST_TOLD_MS = 7 * 86_400_000;
+const UNDATED_TOLD_MS = 86_400_000;
 
 /** By how much a source's clock was ahead of Redis' clock, and when it was seen, ms. */
 export interface ClockAhead {
@@ -66,6 +67,17 @@ export class Sources extends Store {
   /** Webhook → when its CRM reported lost changes last, ms. */
   lost(): Reading<Record<string, number>> {
     return hashReading(this.keys.changesLost, Number);
+  }
+
+  /** A webhook has dated a change by a time that stands for none. @param at when, ms. */
+  async isUndated(webhook: string, at: number): Promise<void> {
+    await this.write("HSET", this.keys.undated, webhook, at);
+    await this.redis.pexpire(this.keys.undated, UNDATED_TOLD_MS);
+  }
+
+  /** Webhook → when it did so last, ms. */
+  undated(): Reading<Record<string, number>> {
+    return hashReading(this.keys.undated, Number);
   }
 
   /** Source → how far its clock was ahead when that was last seen. */

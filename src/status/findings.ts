@@ -118,6 +118,7 @@ export function findingsIn(readings: Readings, hourMs: number): Finding[] {
     ...ledgerFindings(readings, outcomes),
     ...listFindings(readings, hourMs),
     ...lostFindings(readings),
+    ...undatedFindings(readings),
     ...fetchFindings(outcomes),
     ...pullFindings(readings, outcomes),
     ...senderFindings(readings, outcomes),
@@ -347,6 +348,13 @@ function stepFinding(now: number, { stepMs, at }: ClockStep): Finding[] {
   const side = stepMs > 0 ? "forward" : "back";
   const says = `Redis' clock was set ${side} by ${duration(Math.abs(stepMs))} (${clockTime(at)}): pauses and retries may end earlier or later, and the service may answer 429 once. No change is lost.`;
   return [warning("the-clock-of-redis-was-set", says)];
+}
+
+function undatedFindings({ undated }: Readings): Finding[] {
+  return Object.entries(undated).map(([webhook, at]) => {
+    const says = `The webhook ${webhook} has dated changes before 2000, which stands for no time (${clockTime(at)}): they count as of their arrival, so the order of two of one record is that of arrival. Correct \`time\` in the mapping, or the CRM.`;
+    return warning("changes-are-dated-before-2000", says, webhook);
+  });
 }
 
 /** CRMs that have lost changes, until a comparison that began afterwards: it has found what is missing. */

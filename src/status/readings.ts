@@ -160,6 +160,8 @@ function readAll(stores: Stores, redis: Redis) {
     clocksAhead: sources.clocksAhead(),
     /** Webhook → when its CRM reported last that it had lost changes, ms. */
     changesLost: sources.lost(),
+    /** Webhook → when it dated a change before 2000 last, ms. */
+    undated: sources.undated(),
     /** When the tenant's value lists were last fetched; undefined: never. */
     listsFetchedAt: stores.tenantLists.fetchedAtReading(),
     /** What the lists have lost. */

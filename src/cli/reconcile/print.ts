@@ -122,17 +122,26 @@ function unusableLines({ counts, records }: Summary): string[] {
 
 /** What was not understood is not emptied, but it is not sent either. */
 function leftOutLines({ leftOut }: Summary): string[] {
+  const odd = leftOut.filter(({ reason }) => reason === "suspicious");
+  const others = leftOut.filter((one) => !odd.includes(one));
   return [
+    ...oddLines(odd),
     ...leftOutGroup(
-      leftOut.filter(({ sent }) => sent === undefined),
+      others.filter(({ sent }) => sent === undefined),
       "the service keeps what it has there",
     ),
     ...leftOutGroup(
-      leftOut.filter(({ sent }) => sent),
+      others.filter(({ sent }) => sent),
       "the mapping's fallback or default, or the rest of the list, is sent instead",
     ),
   ];
 }
+
+const oddLines = (odd: Summary["leftOut"]): string[] =>
+  odd.map(
+    ({ count, field }) =>
+      `! ${counted(count, "suspicious text")} in ${field}, sent as it is (crmsync preview FILE shows each)`,
+  );
 
 function leftOutGroup(values: Summary["leftOut"], then: string): string[] {
   if (values.length === 0) return [];

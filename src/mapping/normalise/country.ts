@@ -7,6 +7,12 @@ import fr from "i18n-iso-countries/langs/fr.json" with { type: "json" };
 import it from "i18n-iso-countries/langs/it.json" with { type: "json" };
 import nl from "i18n-iso-countries/langs/nl.json" with { type: "json" };
 import pt from "i18n-iso-countries/langs/pt.json" with { type: "json" };
+import deDemonyms from "i18n-nationality/langs/de.json" with { type: "json" };
+import enDemonyms from "i18n-nationality/langs/en.json" with { type: "json" };
+import esDemonyms from "i18n-nationality/langs/es.json" with { type: "json" };
+import frDemonyms from "i18n-nationality/langs/fr.json" with { type: "json" };
+import itDemonyms from "i18n-nationality/langs/it.json" with { type: "json" };
+import nlDemonyms from "i18n-nationality/langs/nl.json" with { type: "json" };
 import { isCountryCode } from "../../service-spec/iso-codes.ts";
 import { fold } from "../fold.ts";
 import { AMBIGUOUS, MORE_NAMES } from "./country-names.ts";
@@ -15,33 +21,49 @@ import { AMBIGUOUS, MORE_NAMES } from "./country-names.ts";
 let codes: ReadonlyMap<string, string> | undefined;
 
 function codesByName(): ReadonlyMap<string, string> {
-  const made = new Map<string, string>();
-  const twice = new Set<string>();
-  const add = (name: string, code: string) => {
-    for (const spelling of spellingsOf(name)) {
-      const known = made.get(spelling) ?? code;
-      if (known !== code) twice.add(spelling);
-      made.set(spelling, known);
-    }
-  };
-  for (const { countries: names } of [en, de, fr, it, es, pt, nl]) {
-    for (const [code, name] of Object.entries(names as Record<string, string | string[]>)) {
-      for (const text of [name].flat()) add(text, code);
-    }
-  }
-  for (const locale of ["en", "de", "fr", "it", "es", "pt", "nl"]) {
-    // Adds short names; the lists above have official ones (États-Unis d'Amérique).
+  const lists = [en, de, fr, it, es, pt, nl].map((list) => list.countries);
+  // Adds short names; the lists have official ones (États-Unis d'Amérique).
+  const short = ["en", "de", "fr", "it", "es", "pt", "nl"].map((locale) => {
     const names = new Intl.DisplayNames(locale, { type: "region" });
-    for (const code of Object.keys(countries.getAlpha2Codes())) add(names.of(code) ?? "", code);
-  }
-  // If a name means different countries in two languages, it is left out: no country is better than a wrong one.
-  for (const spelling of twice) made.delete(spelling);
+    const known = Object.keys(countries.getAlpha2Codes());
+    return Object.fromEntries(known.map((code) => [code, names.of(code) ?? ""]));
+  });
+  const made = codesIn([...lists, ...short]);
   for (const [code, names] of Object.entries(MORE_NAMES)) {
     for (const spelling of namesIn(names).flatMap(spellingsOf)) made.set(spelling, code);
   }
   for (const spelling of namesIn(AMBIGUOUS).flatMap(spellingsOf)) made.delete(spelling);
   made.delete("");
   return made;
+}
+
+/** @param lists the name, or names, of each code. A name of two is left out: no country is better than a wrong one. */
+function codesIn(lists: readonly Readonly<Record<string, string | string[]>>[]) {
+  const made = new Map<string, string>();
+  const twice = new Set<string>();
+  for (const [code, name] of lists.flatMap((list) => Object.entries(list))) {
+    for (const spelling of [name].flat().flatMap(spellingsOf)) {
+      const known = made.get(spelling) ?? code;
+      if (known !== code) twice.add(spelling);
+      made.set(spelling, known);
+    }
+  }
+  for (const spelling of twice) made.delete(spelling);
+  return made;
+}
+
+/** `Swiss`, `deutsch`: what people call those of a country; made for the first one. */
+let demonyms: ReadonlyMap<string, string> | undefined;
+
+/** A country, or a demonym in one of six languages. */
+export function toNationality(text: string): string | undefined {
+  const country = toCountry(text);
+  if (country !== undefined) return country;
+  const lists = [enDemonyms, deDemonyms, frDemonyms, itDemonyms, esDemonyms, nlDemonyms];
+  demonyms ??= codesIn(lists.map(({ nationalities }) => nationalities));
+  return spellingsOf(text)
+    .map((spelling) => demonyms?.get(spelling))
+    .find((code) => code !== undefined && isCountryCode(code));
 }
 
 const namesIn = (list: string): string[] => list.trim().split(/;\s+/);
@@ -94,7 +116,11 @@ function codeOfAll(parts: readonly string[]): string | undefined {
   return others.length === 0 ? code : undefined;
 }
 
-/** The ISO code of a country, from a code (letters or number) or its name in seven languages. */
+/** The ISO code of a country from its number, which may as well be that of a CRM's own list. */
+export const countryOfNumber = (text: string): string | undefined =>
+  /^\d{1,3}$/.test(text) ? countries.numericToAlpha2(text.padStart(3, "0")) : undefined;
+
+/** The ISO code of a country, from a code of letters or its name in seven languages. */
 export function toCountry(text: string): string | undefined {
   const trimmed = text.trim();
   const upper = trimmed.toUpperCase();
@@ -112,7 +138,6 @@ export function toCountry(text: string): string | undefined {
     codeOfName(trimmed.replace(ARTICLE, "")) ??
     codeOfName(trimmed.replace(OFFICIAL, "")) ??
     codeOfAll(trimmed.split(BESIDE).filter((part) => part !== "")) ??
-    (/^[A-Z]{3}$/.test(upper) ? countries.alpha3ToAlpha2(upper) : undefined) ??
-    (/^\d{1,3}$/.test(upper) ? countries.numericToAlpha2(upper.padStart(3, "0")) : undefined);
+    (/^[A-Z]{3}$/.test(upper) ? countries.alpha3ToAlpha2(upper) : undefined);
   return code !== undefined && isCountryCode(code) ? code : undefined;
 }

@@ -1,6 +1,6 @@
 import languages from "iso-639-1";
-import { isLanguageCode } from "../../service-spec/iso-codes.ts";
-import { fold } from "../fold.ts";
+import { isCountryCode, isLanguageCode } from "../../service-spec/iso-codes.ts";
+import { fold, type Finder } from "../fold.ts";
 
 /** A language may be named in any of these languages. */
 const NAMED_IN = ["en", "de", "fr", "it", "es", "pt", "nl"];
@@ -38,8 +38,21 @@ function codesByName(): ReadonlyMap<string, string> {
   return made;
 }
 
-/** The ISO code of a language, from a code (2 or 3 letters, maybe with a region) or its name. */
-export function toLanguage(text: string): string | undefined {
+/** CH, UK, SE: the code of a country in whose language it would be another word. Language codes have small letters. */
+function isOfCountry(code: string): boolean {
+  if (!/^[A-Z][A-Za-z]$/.test(code)) return false;
+  const region = code.toUpperCase() === "UK" ? "GB" : code.toUpperCase();
+  const spoken = new Intl.Locale(`und-${region}`).maximize().language;
+  return isCountryCode(region) && spoken !== code.toLowerCase();
+}
+
+/**
+ * The ISO code of a language, from a code (2 or 3 letters, maybe with a region) or its name.
+ * @param own those of the mapping, by what the CRM writes.
+ */
+export function toLanguage(text: string, own?: Finder<string>): string | undefined {
+  const named = own?.(text);
+  if (named !== undefined || isOfCountry(text.trim())) return named;
   const tag = text.trim().toLowerCase();
   const code = /^([a-z]{2,3})(?:[-_][a-z0-9]+)*$/.exec(tag)?.[1];
   const known = code === undefined ? undefined : canonical(code);

@@ -6,7 +6,7 @@ import type { Form } from "../fields.ts";
 import { lookUp, type Finder } from "../fold.ts";
 import type { WarningReason } from "../mapping.ts";
 import { toBoolean } from "./boolean.ts";
-import { toCountry } from "./country.ts";
+import { countryOfNumber, toCountry, toNationality } from "./country.ts";
 import { isZeroDate, needsZone, toDate } from "./date.ts";
 import { toLanguage } from "./language.ts";
 import { toNumber } from "./number.ts";
@@ -32,6 +32,10 @@ export interface Wanted {
   readonly firstYear?: number | undefined;
   /** Words that mean nothing, in small letters, beside those of nothing.ts. */
   readonly nothing?: ReadonlySet<string> | undefined;
+  /** Whether a number is a country, by ISO 3166. */
+  readonly numeric?: boolean | undefined;
+  /** What the CRM writes → the code of the language. */
+  readonly languages?: Finder<string> | undefined;
   /** Country of telephone numbers without a prefix. */
   readonly country?: string | undefined;
 }
@@ -173,9 +177,13 @@ function formOf(value: Scalar, wanted: Wanted): Scalar | undefined {
       return number === undefined ? undefined : String(number);
     }
     case "country":
-      return toCountry(String(value));
+    case "nationality": {
+      const text = String(value);
+      const byNumber = wanted.numeric === true ? countryOfNumber(text) : undefined;
+      return byNumber ?? (wanted.form === "country" ? toCountry(text) : toNationality(text));
+    }
     case "language":
-      return toLanguage(String(value));
+      return toLanguage(String(value), wanted.languages);
     case "phone":
       return isPhone(String(value)) ? toE164(String(value), wanted.country) : undefined;
     case "code":

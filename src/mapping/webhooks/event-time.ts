@@ -25,7 +25,7 @@ export function eventTime(value: unknown, zone?: string): string | undefined {
   if (typeof value === "number") return timeSince1970(value);
   if (typeof value !== "string" || value.length > 60) return undefined;
   const text = value.trim();
-  if (/^\d{9,20}(?:\.\d+)?$/.test(text)) return timeSince1970(Number(text));
+  if (/^(?:0|\d{9,20}(?:\.\d+)?)$/.test(text)) return timeSince1970(Number(text));
   const iso = ISO.exec(text);
   if (iso === null) return NAMED_MONTH.test(text) ? isoText(Date.parse(text)) : undefined;
   const [, date = "", minute = "", second = ":00", fraction, offset] = iso;
@@ -54,7 +54,8 @@ function offsetOf(text: string): string {
 
 function timeSince1970(number: number): string | undefined {
   const unit = UNITS.find(([limit]) => number < limit);
-  // A number that is not a time, such as 0, must not date an event to 1970.
+  // 0 stands for no time; another number that is not one must not date an event to 1970.
+  if (number === 0) return isoText(0);
   return unit === undefined || number < 1e8 ? undefined : isoText(Math.trunc(number * unit[1]));
 }
 

@@ -93,3 +93,18 @@ test.for([
   expect(subjects).toEqual(stored);
   expect(server.defects).toEqual([]);
 });
+
+test("a change that is dated before 2000 is stored as of its arrival, and named", async () => {
+  await using server = await startIntakeServer(inject("redisUrl"), {
+    SALESFORCE_WEBHOOK_SECRET: SECRET,
+  });
+  const response = await fetch(`${server.url}/webhooks/salesforce`, {
+    method: "POST",
+    body: JSON.stringify([salesforceChange("003000000000001AAA", { commitTimestamp: 0 })]),
+    headers: { "x-api-key": SECRET },
+  });
+  expect(response.status).toBe(200);
+  expect((await server.events()).map(({ time }) => time)).toEqual([undefined]);
+  const { redis, keys } = server.runtime;
+  expect(await redis.hkeys(keys.undated)).toEqual(["salesforce"]);
+});

@@ -310,6 +310,12 @@ test.for([
     { "content-type": "application/x-www-form-urlencoded" },
     "the form has more than 1000 fields",
   ],
+  ["name=M%FCller", { "content-type": "application/x-www-form-urlencoded" }, "in the charset"],
+  [
+    "name=x",
+    { "content-type": "application/x-www-form-urlencoded; charset=klingon" },
+    "in the charset",
+  ],
   [`${"[".repeat(100)}${"]".repeat(100)}`, {}, "nested deeper than 60 levels"],
   [`${"[".repeat(1e6)}${"]".repeat(1e6)}`, {}, "nested deeper than 60 levels"],
 ] as const)("the body %.20s is not accepted", async ([body, headers, why]) => {
@@ -343,6 +349,10 @@ test.for([
     ]
       .map(([name = "", value = ""]) => part(name, value))
       .join("")}--${BOUNDARY}--\r\n`,
+  ],
+  [
+    "application/x-www-form-urlencoded; charset=ISO-8859-1",
+    "id=1&name=Zo%EB+M&tag=a&tag=b&empty=&__proto__=x",
   ],
   ["application/x-www-form-urlencoded", '{"id":"1","name":"a client that calls JSON a form"}'],
 ] as const)("a form is an object of its fields: %s", async ([type, body]) => {

@@ -50,6 +50,15 @@ test("every preset is valid, and mapping.schema.json matches the code", () => {
   expect(JSON.parse(published)).toEqual(JSON.parse(JSON.stringify(mappingJsonSchema())));
 });
 
+test("keys are texts as the file writes them", () => {
+  const text = rule(
+    "maritalStatus: { from: m, table: { 01: Single, 1: Married, 1e3: Divorced, 010: Other } }",
+  );
+  const [first] = readMappingFile(text, "m.yaml").objects;
+  const { table } = first?.fields["maritalStatus"] ?? {};
+  expect(table).toEqual({ "01": "Single", "1": "Married", "1e3": "Divorced", "010": "Other" });
+});
+
 test("all fields of both variants can be mapped", () => {
   const all = new Set([...FIELDS_OF.Person, ...FIELDS_OF.Company, "crmCode"]);
   expect(new Set([...FIELD_NAMES, "crmCode"])).toEqual(all);

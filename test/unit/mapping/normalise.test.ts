@@ -15,7 +15,6 @@ describe("countries", () => {
     ["LU", "LU"],
     [" lu ", "LU"],
     ["CHE", "CH"],
-    ["442", "LU"],
     ["Luxembourg", "LU"],
     ["Schweiz", "CH"],
     ["états-unis", "US"],
@@ -69,8 +68,6 @@ describe("countries", () => {
     ["Virgin Islands (UK)", "VG"],
     ["Virgin Islands (VG)", "VG"],
     ["Saint Martin (FR)", "MF"],
-    ["40", "AT"],
-    ["56", "BE"],
   ])("%s is %s", ([raw, code]) => {
     expect(one(raw, { form: "country" })).toEqual([code]);
   });
@@ -94,11 +91,42 @@ describe("countries", () => {
     "CH/DE",
     "Germany (FR)",
     "the",
+    "40",
     "999",
   ])("%s is not understood", (raw) => {
     expect(one(raw, { form: "country" })).toEqual([undefined, "not_understood"]);
   });
 });
+
+test("numbers are countries of ISO 3166 where the mapping says so", () => {
+  const numeric = { form: "country", numeric: true } as const;
+  expect([442, "040", "56", "LU"].map((raw) => one(raw, numeric))).toEqual([
+    ["LU"],
+    ["AT"],
+    ["BE"],
+    ["LU"],
+  ]);
+  expect(one(999, numeric)).toEqual([undefined, "not_understood"]);
+});
+
+test.for([
+  ["Swiss", "CH"],
+  ["French", "FR"],
+  ["deutsch", "DE"],
+  ["Luxemburgisch", "LU"],
+  ["Luxembourgeois", "LU"],
+  ["italiano", "IT"],
+  ["Portugal", "PT"],
+])("the nationality %s is %s", ([raw, code]) => {
+  expect(one(raw, { form: "nationality" })).toEqual([code]);
+});
+
+test.for(["Congolese", "Dominican", "French and Swiss", "human"])(
+  "the nationality %s is not understood",
+  (raw) => {
+    expect(one(raw, { form: "nationality" })).toEqual([undefined, "not_understood"]);
+  },
+);
 
 describe("languages", () => {
   test.for([
@@ -118,6 +146,24 @@ describe("languages", () => {
     ["Farsi", "fa"],
   ])("%s is %s", ([raw, code]) => {
     expect(one(raw, { form: "language" })).toEqual([code]);
+  });
+
+  test("the code of a country in which it is no language is left to the mapping", () => {
+    const languages = finderOf([
+      ["CH", "de"],
+      ["UK", "en"],
+    ]);
+    for (const raw of ["UK", "CH", "LU", "SE", "BE", "SI", "EE"]) {
+      const own = languages(raw);
+      expect(one(raw, { form: "language" })).toEqual([undefined, "not_understood"]);
+      expect(one(raw, { form: "language", languages })[0]).toBe(own);
+    }
+    expect(["DE", "FR", "uk", "lb"].map((raw) => one(raw, { form: "language" }))).toEqual([
+      ["de"],
+      ["fr"],
+      ["uk"],
+      ["lb"],
+    ]);
   });
 
   test.for(["Klingon", "xx", "zz-ZZ"])("%s is not understood", (raw) => {

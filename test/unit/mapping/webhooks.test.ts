@@ -132,7 +132,7 @@ test.for([
   ["recordId: $sum(no)", { no: "x" }, "recordId cannot be read: the expression failed"],
   ["time: at", { at: "yesterday" }, "time must be a date and time"],
   ["time: at", { at: "2026-11-20" }, "time must be a date and time"],
-  ["time: at", { at: 0 }, "time must be a date and time"],
+  ["time: at", { at: 1 }, "time must be a date and time"],
   ["record: data", {}, "record is required: `data` found nothing; to have it read"],
   ["record: data", { data: "text" }, "record must be one object"],
   ["record: data", { data: [{}, {}] }, "record must be one object"],
@@ -248,6 +248,7 @@ test("a deletion may name the webhook's own object", () => {
 
 describe("times", () => {
   test.for([
+    [0, "1970-01-01T00:00:00.000Z"],
     ["2026-11-20T09:30:11Z", "2026-11-20T09:30:11Z"],
     ["2026-11-20T09:30:11.5+01:00", "2026-11-20T09:30:11.5+01:00"],
     ["2026-11-20T09:30:11+0100", "2026-11-20T09:30:11+01:00"],

@@ -163,6 +163,12 @@ it("changes that a CRM has lost are told until a comparison that began after it"
   expect(said({ changesLost: lost, reconciliation: ranAt(4) })).toEqual([]);
 });
 
+it("webhooks whose changes are dated before 2000 are named", () => {
+  expect(said({ undated: { "json/tool": NOW - 10 * MINUTE } })).toEqual([
+    ["changes-are-dated-before-2000", expect.stringMatching(/^The webhook json\/tool .*11:50:00Z/)],
+  ]);
+});
+
 it("a token that was issued in the future is not young", () => {
   // Today, in a time zone ahead of UTC.
   const aged = (days: number) => said({ tokenIssuedAt: NOW - days * 24 * 60 * MINUTE });
