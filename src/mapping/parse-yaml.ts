@@ -104,12 +104,10 @@ function attemptOf(text: string): Attempt {
 }
 
 /** Keys are texts as the file writes them: 01 is not 1, and 1e3 not 1000. */
-const keyOf = (node: unknown): unknown =>
-  isScalar(node) && typeof node.value !== "string"
-    ? (node.source ?? "")
-    : isScalar(node)
-      ? node.value
-      : node;
+function keyOf(node: unknown): unknown {
+  if (!isScalar(node)) return node;
+  return typeof node.value === "string" ? node.value : (node.source ?? "");
+}
 
 /** Finds `*name` without an anchor of that name. */
 function unknownAlias(document: Document, lines: LineCounter): LineFault | undefined {

@@ -91,7 +91,8 @@ export async function ingest(
     else if (record.crmCode === undefined) counts.nameless += 1;
     if (record.kind === "wanted") {
       values.add(record);
-      odd.see(event, record.crmCode);
+      const own = view.mapping.ids?.some(({ objects: named }) => named.includes(objectOf(event)));
+      if (own !== true) odd.see(event, record.crmCode);
     }
     batch.push(record);
     if (batch.length === BATCH) flush();

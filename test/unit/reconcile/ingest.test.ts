@@ -85,7 +85,7 @@ const TABLE: Mapping = {
   },
 };
 
-async function rejectedIn(ids: readonly string[]): Promise<unknown[]> {
+async function rejectedIn(ids: readonly string[], more: Partial<Mapping> = {}): Promise<unknown[]> {
   async function* rows() {
     for await (const one of eventsOf(ids.map((id) => ({ ...USABLE, crmCode: `c-${id}` })))) {
       const subject = `contact/${ids[one.position]}`;
@@ -95,7 +95,13 @@ async function rejectedIn(ids: readonly string[]): Promise<unknown[]> {
   }
   await using dir = await tempDir();
   const work = new WorkFile(join(dir.path, "work.sqlite"));
-  const view = { mapping: TABLE, lists: new Map(), fingerprintOf, changed: {}, now: Date.now };
+  const view = {
+    mapping: { ...TABLE, ...more },
+    lists: new Map(),
+    fingerprintOf,
+    changed: {},
+    now: Date.now,
+  };
   await ingest(rows(), view, work);
   const rejects = [...work.all<{ code: string; problems: string }>("SELECT * FROM rejects")];
   work.remove();
@@ -110,6 +116,11 @@ test.each([
   expect(await rejectedIn(ids)).toEqual([
     [code, [expect.objectContaining({ rule: expect.stringContaining(remedy) as string })]],
   ]);
+});
+
+test("a mapping that says which ids an object has decides alone", async () => {
+  const ids = [{ objects: ["contact"], pattern: "\\w+" }];
+  expect(await rejectedIn(["int", "1001"], { ids })).toEqual([]);
 });
 
 test("rows whose ids are words are records", async () => {
