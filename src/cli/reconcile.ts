@@ -79,7 +79,7 @@ export function reconcileCommand(): Command {
     .option("--first-load", "most records are new at the service")
     .option(
       "--accept <fields>",
-      "with --apply: fields that the records may lack, or that may be hardly understood",
+      "with --apply: fields that may change on more than 5 relations and 10 %",
       fieldsOf,
     )
     .option("--report <file>", "write each difference to this file, as JSON lines or .csv")

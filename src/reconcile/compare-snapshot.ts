@@ -105,7 +105,7 @@ export async function compareSnapshot(
     const requests = entries().reduce((sum, entry) => sum + entry.requests, 0);
     const outlook = await outlookOf(session, comparison, options, requests);
     const made = { ...options, kind, asOf: asOfIn(work) };
-    const doubts = doubtsOf(summary, options.accept).flatMap(({ fields }) => fields);
+    const doubts = [...new Set(doubtsOf(summary, options.accept).map(({ field }) => field))];
     const isPlanned = stop === undefined && requests > 0;
     const plan = isPlanned
       ? await planFor(session, snapshot, made, { doubts, requests }, entries())

@@ -1,7 +1,6 @@
 /** When a comparison must not become a plan: what was read is then hardly what the CRM holds. Pure. */
-import { counted } from "../ops/counted.ts";
 import type { StopReason } from "../state/comparisons.ts";
-import type { Emptied, Summary } from "./summary.ts";
+import { touchedIn, type FieldCount, type Summary } from "./summary.ts";
 
 /** Fewer records than this are too few to judge by a share. */
 const FEW = 20;
@@ -12,14 +11,9 @@ const MATCHED_SHARE = 0.1;
 /** More than this share of records that cannot be used means a wrong export or a wrong mapping. */
 const UNUSABLE_SHARE = 0.5;
 
-/** An unattended run stops if a smaller share of a field's values can be used. */
-const UNDERSTOOD_SHARE = 0.9;
-
-/** … or if a larger share of the relations would get another name: the rows may be of others, or their columns shifted. */
-const RENAMED_SHARE = 0.5;
-
-/** Of a company, and of a person. */
-const NAMES = ["name", "lastName"] as const;
+/** A field that changes on more relations, and on a larger share of those compared, changes the whole. */
+const CHANGED = 5;
+const CHANGED_SHARE = 0.1;
 
 /** So many relations, or 1 % of all if that is more, may be terminated or missing in a list without leave. */
 const SOME = 20;
@@ -33,7 +27,7 @@ export interface GuardOptions {
   readonly firstLoad?: boolean;
   /** Nobody looks at the plan before it is carried out. */
   readonly isUnseen?: boolean;
-  /** Fields that a person has accepted as lacking, as hardly understood, or as changed. */
+  /** Fields whose change a person has accepted. */
   readonly accept?: readonly string[] | undefined;
 }
 
@@ -55,74 +49,26 @@ const someOf = (relations: number): number => Math.max(SOME, Math.floor(relation
 export const isShortList = (lacking: number, relations: number): boolean =>
   lacking > someOf(relations + lacking);
 
-/** Fields that no record has, and that so many relations would lose: the export may have lost a right or a column. */
-const emptiedByMany = ({ active, emptiedEverywhere }: Summary): readonly Emptied[] =>
-  emptiedEverywhere.filter(
-    ({ of, relations }) => relations > someOf(active) || (relations > 1 && relations * 2 >= of),
-  );
-
-/** What a person must see before a plan is carried out. */
-export interface Doubt {
-  readonly why: "not_carried" | "emptied" | "not_understood" | "other_names";
-  readonly fields: readonly string[];
-  readonly says: string;
-}
-
-/** @param accepted fields that a person has named */
-export function doubtsOf(summary: Summary, accepted: readonly string[] = []): Doubt[] {
-  const { fields: changed, matched, notCarried, understood } = summary;
-  /** @param found the numbers of each field, in words */
-  const doubt = (
-    why: Doubt["why"],
-    found: readonly (readonly [string, string])[],
-    says: string,
-  ) => {
-    const open = found.filter(([field]) => !accepted.includes(field));
-    const fields = [...new Set(open.map(([field]) => field))];
-    const named = open.map(([field, numbers]) => `${field} (${numbers})`).join(", ");
-    return fields.length === 0 ? [] : [{ why, fields, says: says.replace("{}", named) }];
-  };
-  const carried = Object.entries(notCarried).map(
-    ([field, relations]) => [field, counted(relations, "relation")] as const,
-  );
-  const emptied = emptiedByMany(summary).map(
-    ({ field, relations, variant }) => [field, `${relations} of type ${variant}`] as const,
-  );
-  const unclear = Object.entries(understood).flatMap(([field, { of, used }]) =>
-    used < of * UNDERSTOOD_SHARE ? [[field, `${used} of ${of}`] as const] : [],
-  );
-  const renamed = NAMES.flatMap((field) => {
-    const { [field]: relations = 0 } = changed;
-    const isMost = relations >= FEW && relations > matched * RENAMED_SHARE;
-    return isMost ? [[field, `${relations} of ${matched}`] as const] : [];
+/** Fields that change the whole: a person must see them before a plan is carried out. @param accepted by a person */
+export const doubtsOf = ({ fields }: Summary, accepted: readonly string[] = []): FieldCount[] =>
+  fields.filter((count) => {
+    const touched = touchedIn(count);
+    const isMuch = touched > CHANGED && touched > count.compared * CHANGED_SHARE;
+    return isMuch && !accepted.includes(count.field);
   });
-  return [
-    ...doubt(
-      "other_names",
-      renamed,
-      "more than half of the relations would get another {}: the snapshot may be of another CRM with the same crmCodes, or its columns have shifted",
-    ),
-    ...doubt(
-      "not_carried",
-      carried,
-      "the snapshot has nothing of what the mapping reads for {}: the service keeps what it has there",
-    ),
-    ...doubt(
-      "emptied",
-      emptied,
-      "no record of the snapshot has a value in {}: the plan empties it there. The export may have lost a column, or its credentials a right",
-    ),
-    ...doubt(
-      "not_understood",
-      unclear,
-      "the mapping can use less than 90 % of the values of {}: the export may have another format than before. The service keeps what it has there",
-    ),
-  ];
+
+/** The values are personal data: only a person sees them, by --show-values. */
+export function doubtText(count: FieldCount): string {
+  const { changed, compared, emptied, examples, field, notUnderstood, variant } = count;
+  const what = Object.entries({ changed, emptied, "not understood and kept": notUnderstood })
+    .filter(([, n]) => n > 0)
+    .map(([name, n]) => `${n} ${name}`);
+  return `${field} is not equal on ${touchedIn(count)} of ${compared} relations of type ${variant} (${what.join(", ")}), as ${examples.join(", ")}`;
 }
 
 /** The option by which a person says that they are right. */
-export const acceptText = (doubts: readonly Doubt[]): string =>
-  `--accept ${[...new Set(doubts.flatMap(({ fields }) => fields))].join(",")}`;
+export const acceptText = (doubts: readonly FieldCount[]): string =>
+  `--accept ${[...new Set(doubts.map(({ field }) => field))].join(",")}`;
 
 /** What stops the plan; `terminations`: the user may allow them by their number. */
 export type Stop =
@@ -168,10 +114,9 @@ export function stopFor(
     return { why: "empty", says };
   }
   const doubts = isUnseen ? doubtsOf(summary, accept) : [];
-  const [first] = doubts;
-  if (first !== undefined) {
-    const says = `${doubts.map((one) => one.says).join("; ")}. Correct the export or the mapping (crmsync preview FILE); or, if it is right, give ${acceptText(doubts)}`;
-    return { why: first.why, says };
+  if (doubts.length > 0) {
+    const says = `${doubts.map(doubtText).join("; ")}: the export may have lost a column or a right, have another format, or be of another CRM. Look at the values (crmsync reconcile FILE --report FILE --show-values); if they are right, give ${acceptText(doubts)}`;
+    return { why: "fields", says };
   }
   const terminations = terminationsIn(summary, options);
   // It may be only a part of the CRM: what it lacks is not missing there.

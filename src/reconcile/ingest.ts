@@ -37,8 +37,6 @@ export interface Ingested {
    * has another value instead, of a fallback, a default or the rest of a list.
    */
   readonly leftOut: readonly (LeftOutValue & { readonly sent?: true; readonly count: number })[];
-  /** By field: of the records that have one, how many could be used. Only fields of which one could not. */
-  readonly understood: Readonly<Record<string, { readonly of: number; readonly used: number }>>;
   /** What the mapping reads, and no record has. */
   readonly unread: readonly Unread[];
 }
@@ -66,7 +64,7 @@ export async function ingest(
   let sourceChecked = false;
   const counts = { records: 0, ignored: 0, nameless: 0, repeated: 0 };
   const objects = new Set<string>();
-  const values = new ValueCounts();
+  const leftOut = new LeftOutCounts();
   const odd = new OddRows();
   let batch: PlannedRecord[] = [];
   const flush = () => {
@@ -90,7 +88,7 @@ export async function ingest(
     if (record.kind === "ignored") counts.ignored += 1;
     else if (record.crmCode === undefined) counts.nameless += 1;
     if (record.kind === "wanted") {
-      values.add(record);
+      leftOut.add(record);
       const own = view.mapping.ids?.some(({ objects: named }) => named.includes(objectOf(event)));
       if (own !== true) odd.see(event, record.crmCode);
     }
@@ -104,7 +102,7 @@ export async function ingest(
     skipped: skipped(),
     unread,
     objects: [...objects],
-    ...values.counts(),
+    leftOut: leftOut.counts(),
   };
   work.note("ingested", ingested);
   return ingested;
@@ -144,13 +142,11 @@ function rejectOddRow({ crmCode, place, position }: OddRow, work: WorkFile): voi
   work.run(sql, crmCode, position);
 }
 
-/** Counts values that the mapping left out, and those that it could use. */
-class ValueCounts {
+/** Counts values that the mapping left out. */
+class LeftOutCounts {
   readonly #leftOut = new Map<string, Ingested["leftOut"][number]>();
-  readonly #used = new Map<string, number>();
-  readonly #unclear = new Map<string, number>();
 
-  add({ body = {}, leftOut, wanted }: Extract<PlannedRecord, { kind: "wanted" }>): void {
+  add({ leftOut, wanted }: Extract<PlannedRecord, { kind: "wanted" }>): void {
     const kept = new Set([...wanted.notUnderstood, ...(wanted.lacks ?? [])]);
     for (const { field, reason } of leftOut) {
       const sent = kept.has(field) ? {} : ({ sent: true } as const);
@@ -158,22 +154,11 @@ class ValueCounts {
       const count = (this.#leftOut.get(key)?.count ?? 0) + 1;
       this.#leftOut.set(key, { field, reason, ...sent, count });
     }
-    for (const field of Object.keys(body)) this.#used.set(field, (this.#used.get(field) ?? 0) + 1);
-    const absent = leftOut.filter(({ reason }) => reason === "not_carried");
-    const lacking = new Set(absent.map(({ field }) => field));
-    for (const field of wanted.notUnderstood) {
-      if (lacking.has(field)) continue;
-      this.#unclear.set(field, (this.#unclear.get(field) ?? 0) + 1);
-    }
   }
 
-  counts(): Pick<Ingested, "leftOut" | "understood"> {
-    const understood = [...this.#unclear].map(([field, unclear]) => {
-      const used = this.#used.get(field) ?? 0;
-      return [field, { of: used + unclear, used }] as const;
-    });
-    const leftOut = [...this.#leftOut.values()].sort((a, b) => b.count - a.count);
-    return { leftOut, understood: Object.fromEntries(understood) };
+  /** The most frequent first. */
+  counts(): Ingested["leftOut"] {
+    return [...this.#leftOut.values()].sort((a, b) => b.count - a.count);
   }
 }
 

@@ -206,9 +206,12 @@ function keepRelation(
     return isNew;
   }
   const lacks = fieldsIn(record.lacks);
-  const changed = lacks.length === 0 ? [] : fieldsOf(record, relation, row, seed, keeps);
-  const kept = changed.filter((field) => lacks.includes(field) && hasValue(relation[field]));
-  const { notUnderstood, ...wanted } = wantedOf(kept.length === 0 ? record : withoutLacks(record));
+  const differs =
+    lacks.length === 0 && record.unclear === null
+      ? []
+      : fieldsOf(record, relation, row, seed, keeps).filter((field) => hasValue(relation[field]));
+  const isLacking = differs.some((field) => lacks.includes(field));
+  const { notUnderstood, ...wanted } = wantedOf(isLacking ? withoutLacks(record) : record);
   // The service keeps what it has in a field that was not understood, or that the snapshot does not carry.
   const fingerprint =
     notUnderstood.length === 0 ? row.fingerprint : fingerprintOf(relation, notUnderstood);
@@ -229,7 +232,7 @@ function keepRelation(
     kind === "equal" ? null : (body ?? null),
     wanted.fingerprint ?? null,
     listOf(notUnderstood),
-    listOf(kept),
+    listOf(differs.filter((field) => notUnderstood.includes(field))),
     code,
   );
   return isNew;

@@ -47,10 +47,7 @@ const STOPS: Readonly<Record<StopReason, string>> = {
   other_crm: "hardly any crmCode of the snapshot is at the service",
   nameless: "records without a crmCode",
   empty: "an object without records",
-  not_carried: "the snapshot had nothing of what the mapping reads for a field",
-  emptied: "no record had a field that many relations have",
-  not_understood: "the values of a field were hardly understood",
-  other_names: "most relations would have got another name",
+  fields: "a field would have changed on many relations",
 };
 
 export interface Ending {

@@ -174,7 +174,7 @@ function identityOf(session: Session, snapshot: OpenSnapshot, options: Compariso
   const parts = [
     // Of the columns of the work file.
     [
-      "5",
+      "6",
       baseUrl,
       config.QUEUE_PREFIX,
       mappingHash,

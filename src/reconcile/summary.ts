@@ -6,7 +6,7 @@ import type { Encoding } from "../snapshot/scan-file.ts";
 import { emptiedIn } from "./compare.ts";
 import type { Ingested } from "./ingest.ts";
 import type { Listed } from "./list-service.ts";
-import { fieldsIn, listOf, PLANNED, type RecordRow, type WorkFile } from "./work-file.ts";
+import { fieldsIn, PLANNED, type RecordRow, type WorkFile } from "./work-file.ts";
 
 /** Results that are no drift, and what they mean. */
 export const AGREEING = {
@@ -23,13 +23,24 @@ export interface Reason extends Problem {
   readonly count: number;
 }
 
-export interface Emptied {
+/** What a comparison has found in one field, in relations. `compared` is the sum of the four after it. */
+export interface FieldCount {
   readonly field: string;
   readonly variant: Variant;
-  /** How many have a value, and how many relations of this type were compared. */
-  readonly relations: number;
-  readonly of: number;
+  /** Relations of this type that the snapshot has, and that do not end. */
+  readonly compared: number;
+  readonly equal: number;
+  /** The plan gives another value, or a first one; or takes the value away. */
+  readonly changed: number;
+  readonly emptied: number;
+  /** The snapshot has nothing that could be used, and the service keeps its value. */
+  readonly notUnderstood: number;
+  /** The first crmCodes of those that are not equal. */
+  readonly examples: readonly string[];
 }
+
+/** So many crmCodes are named of a field. */
+const EXAMPLES = 3;
 
 export interface Summary
   extends Omit<Ingested, "ignored" | "objects">, Pick<Listed, "active" | "relations"> {
@@ -41,13 +52,8 @@ export interface Summary
   /** Relations of the snapshot that the ledger is sure of, and that the service does not list. */
   readonly lacking: number;
   readonly counts: Readonly<Record<CountName, number>>;
-  /** How often each field changes or gets a value, and how often one is emptied, the most frequent first. */
-  readonly fields: Readonly<Record<string, number>>;
-  readonly emptied: Readonly<Record<string, number>>;
-  /** Fields of which no record has a value, and that the plan would empty at relations of the service. */
-  readonly emptiedEverywhere: readonly Emptied[];
-  /** Fields that can be made of no record for that, and how many relations keep theirs. */
-  readonly notCarried: Readonly<Record<string, number>>;
+  /** Fields that are not equal everywhere, by the type of the relations: the most frequent first. */
+  readonly fields: readonly FieldCount[];
   readonly reasons: readonly Reason[];
 }
 
@@ -77,63 +83,56 @@ export function summarise(
     relations,
     active,
     counts: { ...counts, ignored } as Summary["counts"],
-    ...fieldCounts(work),
-    emptiedEverywhere: emptiedEverywhere(work),
-    notCarried: notCarriedIn(work),
+    fields: fieldCounts(work),
     reasons: reasonsIn(work),
   };
 }
 
-/** How often each field differs, the most frequent first. */
-function fieldCounts(work: WorkFile): Pick<Summary, "emptied" | "fields"> {
-  const changed: Counts = new Map();
-  const emptied: Counts = new Map();
-  for (const row of work.all<FieldsRow>(DIFFERING)) {
-    const lost = emptiedIn(row);
-    for (const field of fieldsIn(row.fields)) add(lost.includes(field) ? emptied : changed, field);
-  }
-  return { fields: inOrder(changed), emptied: inOrder(emptied) };
-}
+/** A relation that ends has no fields to lose: terminations have a guard of their own. */
+const COMPARED = `FROM records WHERE was IS NOT NULL AND position IS NOT NULL AND variant IS NOT NULL
+  AND kind NOT IN ('ended', 'duplicate', 'invalid', 'unmappable', 'ignored')`;
 
-/** For each field that the snapshot does not carry, how many relations have it. */
-function notCarriedIn(work: WorkFile): Record<string, number> {
-  const counts: Counts = new Map();
-  const sql = "SELECT kept, count(*) AS n FROM records WHERE kept IS NOT NULL GROUP BY kept";
-  for (const { kept, n } of work.all<{ kept: string; n: number }>(sql)) {
-    for (const field of fieldsIn(kept)) add(counts, field, n);
-  }
-  return inOrder(counts);
-}
+type FieldsRow = Pick<RecordRow, "code" | "digests" | "fields" | "kept" | "variant">;
 
-type Counts = Map<string, number>;
-
-const add = (counts: Counts, field: string, more = 1): void =>
-  void counts.set(field, (counts.get(field) ?? 0) + more);
-
-const inOrder = (counts: Counts): Record<string, number> =>
-  Object.fromEntries([...counts].sort(([, a], [, b]) => b - a));
-
-type FieldsRow = Pick<RecordRow, "digests" | "fields" | "variant">;
-
-const DIFFERING = `SELECT variant, digests, fields FROM records
-  WHERE kind IN (${PLANNED}) AND fields IS NOT NULL`;
-
-function emptiedEverywhere(work: WorkFile): Emptied[] {
-  return (["Person", "Company"] as const).flatMap((variant) => {
-    const counts: Counts = new Map();
-    for (const row of work.all<FieldsRow>(`${DIFFERING} AND variant = ?`, variant)) {
-      for (const field of emptiedIn(row)) add(counts, field);
+function fieldCounts(work: WorkFile): FieldCount[] {
+  const all = `SELECT variant, count(*) AS n ${COMPARED} GROUP BY variant`;
+  const counts = [...work.all<{ variant: Variant; n: number }>(all)].flatMap(({ variant, n }) => {
+    const found = new Map<string, Found>();
+    const sql = `SELECT code, variant, digests, kept, iif(kind IN (${PLANNED}), fields, NULL) AS fields
+      ${COMPARED} AND variant = ? AND (fields IS NOT NULL OR kept IS NOT NULL)`;
+    for (const row of work.all<FieldsRow>(sql, variant)) {
+      const lost = emptiedIn(row);
+      for (const field of fieldsIn(row.kept)) add(found, field, "notUnderstood", row.code);
+      for (const field of fieldsIn(row.fields))
+        add(found, field, lost.includes(field) ? "emptied" : "changed", row.code);
     }
-    if (counts.size === 0) return [];
-    const all = "SELECT variant, digests FROM records WHERE digests IS NOT NULL AND variant = ?";
-    for (const row of work.all<Omit<FieldsRow, "fields">>(all, variant)) {
-      const lacking = new Set(emptiedIn({ ...row, fields: listOf([...counts.keys()]) }));
-      for (const field of counts.keys()) if (!lacking.has(field)) counts.delete(field);
-      if (counts.size === 0) return [];
-    }
-    const of = work.count(`SELECT count(was) AS n FROM records WHERE variant = '${variant}'`);
-    return [...counts].map(([field, relations]) => ({ field, variant, relations, of }));
+    return [...found].map(([field, of]) => {
+      return { field, variant, compared: n, equal: n - touchedIn(of), ...of };
+    });
   });
+  return counts.sort((a, b) => touchedIn(b) - touchedIn(a));
+}
+
+type Found = { changed: number; emptied: number; notUnderstood: number; examples: string[] };
+
+/** In how many relations the field is not equal. */
+export const touchedIn = ({
+  changed,
+  emptied,
+  notUnderstood,
+}: Pick<FieldCount, "changed" | "emptied" | "notUnderstood">): number =>
+  changed + emptied + notUnderstood;
+
+function add(
+  found: Map<string, Found>,
+  field: string,
+  what: "changed" | "emptied" | "notUnderstood",
+  code: string,
+): void {
+  const count = found.get(field) ?? { changed: 0, emptied: 0, notUnderstood: 0, examples: [] };
+  count[what] += 1;
+  if (count.examples.length < EXAMPLES) count.examples.push(code);
+  found.set(field, count);
 }
 
 function reasonsIn(work: WorkFile): Reason[] {

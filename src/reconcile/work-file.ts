@@ -44,8 +44,9 @@ export type RecordRow = {
   readonly unclear: string | null;
   /** The fingerprint without what the snapshot does not carry. */
   readonly partial: string | null;
-  /** Those fields, as JSON, and those of them that the relation has. */
+  /** Those fields, as JSON. */
   readonly lacks: string | null;
+  /** Fields in which the relation has a value that it keeps, as JSON. */
   readonly kept: string | null;
   readonly variant: Variant | null;
   /** 1: the relation must be terminated. */

@@ -24,10 +24,7 @@ export type StopReason =
   | "other_crm"
   | "nameless"
   | "empty"
-  | "not_carried"
-  | "emptied"
-  | "not_understood"
-  | "other_names"
+  | "fields"
   | "terminations";
 
 export interface NotedPlan {

@@ -63,9 +63,11 @@ test("a comparison tells what it left out, and its plan empties none of it", asy
     skipped: 1,
     repeated: 1,
     counts: { equal: 11, different: 1, missing: 1 },
-    fields: { city: 1 },
+    fields: [
+      { field: "birthDate", compared: 12, equal: 2, changed: 0, emptied: 0, notUnderstood: 10 },
+      { field: "city", compared: 12, equal: 11, changed: 1, examples: ["p0"] },
+    ],
     leftOut: [{ field: "birthDate", reason: "not_understood", count: 11 }],
-    understood: { birthDate: { of: 14, used: 3 } },
     // One to read the relation that is changed, and one for each write.
     requests: 3,
   });
@@ -172,8 +174,10 @@ test("a run that nobody watches stops when the values of a field are hardly unde
   );
   expect(await folder.result("failed/crm.csv")).toMatchObject({
     result: "stopped",
-    why: "not_understood",
-    error: expect.stringContaining("birthDate (2 of 12)") as string,
+    why: "fields",
+    error: expect.stringContaining(
+      "birthDate is not equal on 10 of 12 relations of type Person (10 not understood and kept)",
+    ) as string,
   });
   expect([...(await sandbox.relations()).values()].every(({ city }) => city === "Trier")).toBe(
     true,

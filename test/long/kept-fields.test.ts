@@ -116,7 +116,10 @@ test("20 updates and a kill: what was edited by hand stays, and all else is the 
   const [found] = out.split("\n").map((line) => JSON.parse(line) as Fields);
   expect(found).toMatchObject({
     counts: { equal: RECORDS - 3, different: 3 },
-    fields: { lastName: 3, name: 3 },
+    fields: [
+      { field: "lastName", changed: 3 },
+      { field: "name", changed: 3 },
+    ],
     requests: 6,
   });
   await waitUntilSettled(intake);

@@ -87,7 +87,7 @@ test("a list, and plans from it, continue after kills; the CRM is asked for each
     listing: { crm: "hubspot", objects: { contact: ALL } },
     records: ALL,
     counts: { equal: ALL - 160, missing: 120, different: 40, extra: 10 },
-    fields: { city: 40 },
+    fields: [{ field: "city", changed: 40, equal: ALL - 160 }],
     requests: 160,
   });
   // The page that was under way is asked for again.

@@ -38,7 +38,7 @@ test("a plan is not begun if one of an older snapshot went on after it was made"
   const later = await exported("crm-2.ndjson", [...all("Bonn").slice(0, 399), last]);
   const asOf = ["--as-of", "2026-01-01T09:00:00Z"];
   // Nothing sends its changes.
-  const args = [first, "--as-of", "2026-01-01T08:00:00Z", "--apply", "--yes"];
+  const args = [first, "--as-of", "2026-01-01T08:00:00Z", "--apply", "--yes", "--accept", "city"];
   await using feeding = spawnCrmsync(["reconcile", ...args], { env });
   await waitUntilFed(env);
   const { out } = await reconcile(env, [later, ...asOf, "--json"]);
@@ -46,14 +46,16 @@ test("a plan is not begun if one of an older snapshot went on after it was made"
   expect(counts).toMatchObject({ waiting: 300, different: 99, equal: 1 });
   await using daemon = await localDaemon(env);
   expect((await feeding.ended).code, feeding.stderr.join("")).toBe(0);
-  const refused = await reconcile(env, ["--apply", plan.file]);
+  const refused = await reconcile(env, ["--apply", plan.file, "--accept", "city"]);
   expect(refused).toMatchObject({
     code: 1,
     err: expect.stringMatching(
       /a plan of an older snapshot .* after this one was made: comp/,
     ) as string,
   });
-  expect((await reconcile(env, [later, ...asOf, "--apply", "--yes"])).code).toBe(0);
+  expect(
+    (await reconcile(env, [later, ...asOf, "--apply", "--yes", "--accept", "city"])).code,
+  ).toBe(0);
   await waitUntilSettled(daemon);
   expect((await sandbox.relations()).get("p399")).toMatchObject({ city: "Trier" });
 });

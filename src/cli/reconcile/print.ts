@@ -2,11 +2,11 @@
 import { styleText } from "node:util";
 import { counted } from "../../ops/counted.ts";
 import type { Outlook } from "../../reconcile/compare-snapshot.ts";
-import { acceptText, doubtsOf, type Doubt, type Stop } from "../../reconcile/guards.ts";
+import { acceptText, doubtsOf, doubtText, type Stop } from "../../reconcile/guards.ts";
 import { WARNING_REASONS } from "../../mapping/mapping.ts";
 import { unreadLines } from "../../mapping/unread-paths.ts";
 import type { CrmListing } from "../../reconcile/open-snapshot.ts";
-import { AGREEING, type Summary } from "../../reconcile/summary.ts";
+import { AGREEING, type FieldCount, type Summary } from "../../reconcile/summary.ts";
 import { readAs } from "../../snapshot/scan-file.ts";
 import { clockTime } from "../../status/clock-time.ts";
 import { DRIFT, DRIFT_KINDS } from "../../sync/drift.ts";
@@ -73,7 +73,7 @@ function linesOf(summary: Summary, outlook: Outlook, options: PrintOptions): str
     ...unusableLines(summary),
     ...leftOutLines(summary),
     ...unreadLines(summary.unread, MOST_PRINTED).map((line) => `! ${line}`),
-    ...doubts.map(({ says }) => `! ${capital(says)}.`),
+    ...doubts.map((count) => `! ${doubtText(count)}.`),
     ...outlookLines(outlook, doubts, options),
   ];
 }
@@ -95,12 +95,15 @@ function skippedLines({ encoding, repeated, skipped }: Summary): string[] {
   ];
 }
 
-function detailsOf({ emptied, fields, reasons }: Summary): string[] {
-  const named = (counts: Readonly<Record<string, number>>) => {
-    const all = Object.entries(counts).slice(0, MOST_PRINTED);
+function detailsOf({ fields, reasons }: Summary): string[] {
+  const named = (what: "changed" | "emptied") => {
+    const counts = new Map<string, number>();
+    for (const { field, [what]: n } of fields)
+      if (n > 0) counts.set(field, (counts.get(field) ?? 0) + n);
+    const all = [...counts].sort(([, a], [, b]) => b - a).slice(0, MOST_PRINTED);
     return all.map(([field, count]) => `${field} ${count}`).join(", ");
   };
-  const [changes, losses] = [named(fields), named(emptied)];
+  const [changes, losses] = [named("changed"), named("emptied")];
   const why = reasons.slice(0, MOST_PRINTED).map(({ field, rule, count }) => {
     return `  ${count}  ${field || "the event"} ${rule}`;
   });
@@ -155,11 +158,9 @@ function leftOutGroup(values: Summary["leftOut"], then: string): string[] {
   ];
 }
 
-const capital = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
-
 function outlookLines(
   outlook: Outlook,
-  doubts: readonly Doubt[],
+  doubts: readonly FieldCount[],
   { apply, planned, stop, trial }: PrintOptions,
 ): string[] {
   const { spent, requests, terminations, held, remaining, limit, endsAt } = outlook;

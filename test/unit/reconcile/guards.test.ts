@@ -23,17 +23,19 @@ const SUMMARY: Summary = {
   active: 1000,
   lacking: 0,
   counts: COUNTS,
-  fields: {},
-  emptied: {},
-  emptiedEverywhere: [],
+  fields: [],
   unread: [],
-  notCarried: {},
   reasons: [],
   leftOut: [],
-  understood: {},
 };
 
-const EMAIL = { field: "email", variant: "Person", of: 1000 } as const;
+/** Of a field of a person; what is not given is equal. */
+function email(compared: number, found: { changed?: number; emptied?: number; kept?: number }) {
+  const { changed = 0, emptied = 0, kept: notUnderstood = 0 } = found;
+  const equal = compared - changed - emptied - notUnderstood;
+  const counts = { compared, equal, changed, emptied, notUnderstood };
+  return { field: "email", variant: "Person", ...counts, examples: ["p1", "p2"] } as const;
+}
 
 type Changes = Partial<Omit<Summary, "counts">> & { counts?: Partial<typeof COUNTS> };
 
@@ -44,6 +46,7 @@ const summary = ({ counts, ...rest }: Changes): Summary => ({
 });
 
 const NO_LEAVE = { terminateMissing: false, maxTerminate: undefined, firstLoad: false };
+const UNSEEN = { ...NO_LEAVE, isUnseen: true };
 const MISSING = { ...NO_LEAVE, terminateMissing: true };
 
 test.for([
@@ -72,48 +75,6 @@ test.for([
     "other_crm",
   ],
   [
-    "a field that no record has, and nobody looks at the plan",
-    { emptiedEverywhere: [{ ...EMAIL, relations: 21 }] },
-    { ...NO_LEAVE, isUnseen: true },
-    "emptied",
-  ],
-  [
-    "a field that no record has, at some relations",
-    { emptiedEverywhere: [{ ...EMAIL, relations: 20 }] },
-    { ...NO_LEAVE, isUnseen: true },
-    undefined,
-  ],
-  [
-    "a field that no record has, and a person looks at the plan",
-    { emptiedEverywhere: [{ ...EMAIL, relations: 900 }] },
-    NO_LEAVE,
-    undefined,
-  ],
-  [
-    "a field that half of a few records lose, and nobody looks at the plan",
-    { emptiedEverywhere: [{ ...EMAIL, relations: 2, of: 4 }] },
-    { ...NO_LEAVE, isUnseen: true },
-    "emptied",
-  ],
-  [
-    "a field that the one record of a snapshot loses",
-    { emptiedEverywhere: [{ ...EMAIL, relations: 1, of: 1 }] },
-    { ...NO_LEAVE, isUnseen: true },
-    undefined,
-  ],
-  [
-    "a field that a person has accepted as lacking",
-    { notCarried: { city: 200 }, emptiedEverywhere: [{ ...EMAIL, relations: 900 }] },
-    { ...NO_LEAVE, isUnseen: true, accept: ["email", "city"] },
-    undefined,
-  ],
-  [
-    "a field that the snapshot does not carry, at one relation",
-    { notCarried: { city: 1 } },
-    { ...NO_LEAVE, isUnseen: true },
-    "not_carried",
-  ],
-  [
     "one that is known to a small service, and nobody looks at the plan",
     { matched: 1, active: 15 },
     { ...NO_LEAVE, isUnseen: true },
@@ -132,48 +93,51 @@ test.for([
     undefined,
   ],
   [
-    "values of a field that are hardly understood, and nobody looks at the plan",
-    { understood: { birthDate: { of: 12, used: 2 } } },
-    { ...NO_LEAVE, isUnseen: true },
-    "not_understood",
+    "a field that changes on more than 10 %",
+    { fields: [email(1000, { changed: 101 })] },
+    UNSEEN,
+    "fields",
+  ],
+  ["a field that changes on 10 %", { fields: [email(1000, { changed: 100 })] }, UNSEEN, undefined],
+  [
+    "a field that changes on more than 5 of a few",
+    { fields: [email(6, { changed: 6 })] },
+    UNSEEN,
+    "fields",
+  ],
+  ["a field that changes on 5 of a few", { fields: [email(5, { changed: 5 })] }, UNSEEN, undefined],
+  ["a field that is emptied", { fields: [email(60, { emptied: 7 })] }, UNSEEN, "fields"],
+  ["a field that is hardly understood", { fields: [email(60, { kept: 7 })] }, UNSEEN, "fields"],
+  [
+    "all three together",
+    { fields: [email(60, { changed: 3, emptied: 2, kept: 2 })] },
+    UNSEEN,
+    "fields",
   ],
   [
-    "nine in ten values of a field that are understood",
-    { understood: { birthDate: { of: 10, used: 9 } } },
-    { ...NO_LEAVE, isUnseen: true },
+    "all three together, on 10 %",
+    { fields: [email(60, { changed: 2, emptied: 2, kept: 2 })] },
+    UNSEEN,
     undefined,
   ],
   [
-    "values that are not understood, and a person looks at the plan",
-    { understood: { birthDate: { of: 12, used: 2 } } },
+    "a field that a person has accepted",
+    { fields: [email(60, { changed: 60 })] },
+    { ...UNSEEN, accept: ["city", "email"] },
+    undefined,
+  ],
+  [
+    "another field than a person has accepted",
+    { fields: [email(60, { changed: 60 })] },
+    { ...UNSEEN, accept: ["city"] },
+    "fields",
+  ],
+  [
+    "a field that changes, and a person looks at the plan",
+    { fields: [email(60, { changed: 60 })] },
     NO_LEAVE,
     undefined,
   ],
-  [
-    "other names for most relations, and nobody looks at the plan",
-    { fields: { city: 900, lastName: 501 } },
-    { ...NO_LEAVE, isUnseen: true },
-    "other_names",
-  ],
-  [
-    "other names for half of them",
-    { fields: { lastName: 500, name: 500 } },
-    { ...NO_LEAVE, isUnseen: true },
-    undefined,
-  ],
-  [
-    "other names for a few relations, which are most",
-    { matched: 19, active: 19, fields: { name: 19 } },
-    { ...NO_LEAVE, isUnseen: true },
-    undefined,
-  ],
-  [
-    "other names that a person has accepted",
-    { fields: { name: 900 } },
-    { ...NO_LEAVE, isUnseen: true, accept: ["name"] },
-    undefined,
-  ],
-  ["other names, and a person looks at the plan", { fields: { name: 900 } }, NO_LEAVE, undefined],
   ["another CRM", { matched: 99 }, NO_LEAVE, "other_crm"],
   ["a tenth of the service's relations", { matched: 100 }, NO_LEAVE, undefined],
   ["the snapshot of one object more", { matched: 0 }, { ...NO_LEAVE, firstLoad: true }, undefined],
@@ -252,4 +216,13 @@ test("a stop for a part of the CRM says so, unless the number was given", () => 
     stopFor(summary({ counts: { extra: 2 } }), { ...options, maxTerminate }, options)?.says;
   expect(says(undefined)).toContain("because the snapshot has no company");
   expect(says(1)).not.toContain("because");
+});
+
+test("a stop for a field tells its numbers, examples and the option", () => {
+  const fields = [email(60, { changed: 50, emptied: 8 })];
+  const stop = stopFor(summary({ fields }), UNSEEN, {});
+  expect(stop?.says).toContain(
+    "email is not equal on 58 of 60 relations of type Person (50 changed, 8 emptied), as p1, p2:",
+  );
+  expect(stop?.says).toMatch(/--show-values.*--accept email$/);
 });
