@@ -1,6 +1,6 @@
 /** GET /console on the daemon's stores. */
 import { serveConsole } from "../src/console/serve-console.ts";
-import type { OpsTokens } from "../src/people/tokens.ts";
+import type { OpsTokens } from "../src/people/person.ts";
 import { limitLogins } from "../src/http/rate-limit.ts";
 import { sharedReading } from "../src/ops/shared-reading.ts";
 import { takeReadings } from "../src/status/readings.ts";

@@ -2,7 +2,7 @@
 import { basename } from "node:path";
 import type { Part } from "../src/ops/shutdown.ts";
 import type { ServiceAddress } from "../src/service/open-service.ts";
-import { marksOf } from "../src/people/tokens.ts";
+import { marksOf } from "../src/people/person.ts";
 import { serviceName } from "../src/state/known-service.ts";
 import { thisProcess } from "./audit-trail.ts";
 import { hashOfFile } from "./audited-settings.ts";

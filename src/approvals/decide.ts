@@ -1,6 +1,6 @@
 /** Asks for the approval of an act, approves and rejects. */
 import { UserError } from "../ops/user-error.ts";
-import { may } from "../people/person.ts";
+import { may, maybeSamePerson, type Person, type Right } from "../people/person.ts";
 import type { Act, ActName } from "../state/audit-acts.ts";
 import {
   MOST_ASKED,
@@ -8,11 +8,22 @@ import {
   type ApprovalAct,
   type Asked,
   type AskedItem,
+  type Who,
+  isEnded,
+  type AskedPlan,
 } from "../state/approvals.ts";
 import type { Call } from "../state/store.ts";
 import type { Stores } from "../status/stores.ts";
-import { requireOther, requirePerson, type Actor } from "./person.ts";
 import { askedText, endText } from "../status/approval-text.ts";
+import { hostname } from "node:os";
+import { resolve } from "node:path";
+import { entriesOf, type OpenPlan } from "../reconcile/plan-file.ts";
+import { dropLetters } from "../dead-letters/act.ts";
+import { erasePerson, findPerson, listOf, isEmpty } from "../forget/erase-traces.ts";
+import { dropHeld, releaseHeld } from "../held/decide.ts";
+import type { Mapping } from "../mapping/mapping.ts";
+import { counted } from "../ops/counted.ts";
+import type { StoredDeadLetter } from "../state/dead-letters.ts";
 
 type Ports = Pick<Stores, "approvals" | "auditActs" | "config">;
 
@@ -121,3 +132,194 @@ function callsOf(
   const details = { ...about, ...(plan && { plan: plan.id }), ...(reason && { reason }) };
   return auditActs.callsOf({ act, by, details });
 }
+
+export interface Actor {
+  /** As the audit trail names them. */
+  readonly by: string;
+  /** Undefined: the command was not told. */
+  readonly person: Person | undefined;
+  /** Marks of all tokens that may be theirs (people/person.ts). */
+  readonly marks: readonly string[];
+}
+
+const RIGHTS = { act: "ask for an approval", approve: "approve an act" } as const;
+
+/** @throws UserError for a person without a name, or without the right. */
+export function requirePerson(
+  { by, marks, person }: Actor,
+  right: Exclude<Right, "look">,
+): Who & { readonly person: Person } {
+  if (person === undefined) {
+    throw new UserError(
+      "this act needs the approval of a second person, so the command must know who you are: set MY_TOKEN or MY_TOKEN_FILE to your own token, one that OPERATOR_TOKEN of the daemon gives a name",
+    );
+  }
+  if (!may(person, right)) {
+    throw new UserError(`${person.name ?? "you"} may not ${RIGHTS[right]} (${person.via})`);
+  }
+  if (person.names.length === 0) {
+    throw new UserError(
+      `your token has no name, so crmsync cannot tell that you are a second person: give it one in ${person.via} (anna:<token>), and log in again`,
+    );
+  }
+  return { by, names: person.names, marks, person };
+}
+
+/** @throws UserError when the one who has asked may be the one who approves. */
+function requireOther(asker: Who, actor: Who): void {
+  const isSame =
+    maybeSamePerson(asker, actor) || asker.marks.some((mark) => actor.marks.includes(mark));
+  if (!isSame) return;
+  throw new UserError(`${asker.by} has asked for it, so another person must approve it`);
+}
+
+/** Why this person may not approve what the other one has asked; undefined: they may. */
+export function whyNotOther(asker: Who, actor: Actor): string | undefined {
+  try {
+    requireOther(asker, requirePerson(actor, "approve"));
+    return undefined;
+  } catch (error) {
+    if (error instanceof UserError) return error.message;
+    throw error;
+  }
+}
+
+/** What of a plan is asked for. @param isByDaemon the person has seen what the comparison has warned of */
+export async function askedPlan(plan: OpenPlan, isByDaemon: boolean): Promise<AskedPlan> {
+  const counts = { creates: 0, updates: 0, terminations: 0 };
+  for await (const { kind } of entriesOf(plan)) counts[EFFECTS[kind]] += 1;
+  const { file, hash, header } = plan;
+  const { id, madeAt } = header;
+  const place = { host: hostname(), file: resolve(file), at: Date.parse(madeAt) };
+  return { id, hash, ...place, ...counts, accept: header.doubts ?? [], isByDaemon };
+}
+
+const EFFECTS = {
+  missing: "creates",
+  different: "updates",
+  emptied: "updates",
+  terminated: "updates",
+  ended: "terminations",
+  extra: "terminations",
+} as const;
+
+/** The ask for this plan that is open or approved; undefined when there is none. */
+export async function approvalOf(
+  stores: Stores,
+  { hash, header: { id } }: OpenPlan,
+): Promise<Approval | undefined> {
+  const all = await readApprovals(stores);
+  return all.find((one) => one.plan?.id === id && one.plan.hash === hash && !isEnded(one));
+}
+
+/**
+ * Uses the approval of a plan, or asks for it.
+ * @returns `approved`: the plan may be carried out, also once more after it was interrupted
+ * @throws UserError for a person who may not do it
+ */
+export async function useOrAsk(
+  stores: Stores,
+  plan: OpenPlan,
+  actor: Actor,
+  reason: string | undefined,
+): Promise<Approval> {
+  requirePerson(actor, "act");
+  const known = await approvalOf(stores, plan);
+  if (known === undefined) {
+    const asked = await askedPlan(plan, false);
+    return ask(stores, actor, { act: "plan", plan: asked, reason }, []);
+  }
+  if (known.state === "open") return known;
+  const begun = await stores.approvals.change(known, { state: "approved" });
+  if (begun !== undefined) return begun;
+  throw new UserError(
+    "the approval of this plan has changed at this moment: run the command again",
+  );
+}
+
+interface CarryOutPorts {
+  readonly stores: Stores;
+  /** By which a person's events are found. */
+  readonly mapping: () => Promise<Mapping>;
+  readonly onWait?: () => void;
+}
+
+/** @returns as it is afterwards: still `approved` where something is left to do. */
+export async function carryOut(ports: CarryOutPorts, one: Approval): Promise<Approval> {
+  const { approvals, stateVersion } = ports.stores;
+  await stateVersion.require();
+  if (one.state !== "approved" || one.act === "plan") {
+    throw new Error("only an approved act of this process is carried out");
+  }
+  const items = await approvals.items(one.id);
+  const says = await ACTS[one.act](ports, one, items);
+  const after = await approvals.change(one, { state: "done", says });
+  // Another process was faster with the same.
+  return after ?? (await approvals.find(one.id)) ?? { ...one, state: "done", says };
+}
+
+const ACTS = { held: decideHeld, drop, forget };
+
+async function decideHeld(
+  { stores }: CarryOutPorts,
+  one: Approval,
+  items: readonly AskedItem[],
+): Promise<string> {
+  const decide = one.what === "drop" ? dropHeld : releaseHeld;
+  const { by, details } = actBy(one);
+  let done = 0;
+  for (const [crmCode, version] of items) {
+    const found = await stores.heldTerminations.find(crmCode);
+    if (found !== undefined && found.version === version)
+      done += await decide(stores, by, [found], details);
+  }
+  const did = one.what === "drop" ? "dropped" : "released";
+  return `${counted(done, "held change")} ${did}${leftText(items.length - done)}`;
+}
+
+async function drop(
+  { stores }: CarryOutPorts,
+  one: Approval,
+  items: readonly AskedItem[],
+): Promise<string> {
+  const { auditActs, deadLetters } = stores;
+  const was = new Map(items.map(([id, ...rest]) => [id, rest.join()]));
+  async function* same(): AsyncGenerator<StoredDeadLetter> {
+    for await (const letter of deadLetters.read([...was.keys()]))
+      if (was.get(letter.id) === itemOf(letter).slice(1).join()) yield letter;
+  }
+  const { by, details } = actBy(one);
+  const { dropped } = await dropLetters(stores, same(), (act, about) =>
+    auditActs.record({ act, by, ...about, details: { ...about.details, ...details } }),
+  );
+  return `${counted(dropped, "dead letter")} dropped${leftText(items.length - dropped)}`;
+}
+
+/** A letter is the same one while no failure was added to it, also if it is sealed with another key. */
+export const itemOf = ({ firstAt, id, times }: StoredDeadLetter): AskedItem => [id, firstAt, times];
+
+async function forget(
+  { mapping, onWait = () => {}, stores }: CarryOutPorts,
+  one: Approval,
+  items: readonly AskedItem[],
+): Promise<string> {
+  const { names = [] } = one;
+  if (names.length === 0) return "nothing was erased: the person was erased meanwhile";
+  const asked = new Set(items.map(([crmCode]) => crmCode));
+  const loaded = await mapping();
+  const person = await findPerson(stores, loaded, names);
+  // The approver has not seen these relations.
+  if (!person.found.crmCodes.every((crmCode) => asked.has(crmCode))) {
+    return "nothing was erased: the names lead to other relations by now than those that were asked for; ask again";
+  }
+  const { erased, left } = await erasePerson(stores, person, actBy(one), onWait);
+  if (isEmpty(left)) return `erased ${listOf(erased) || "nothing: nothing was there any more"}`;
+  throw new UserError(
+    `approval ${one.id} is carried out in part: ${listOf(left.counts)} is left, because it is under way; carry it out again`,
+  );
+}
+
+const leftText = (left: number): string =>
+  left === 0
+    ? ""
+    : `, ${left} left: decided meanwhile, carried out before, or not as it was when it was asked`;

@@ -6,11 +6,11 @@ import { createHash } from "node:crypto";
 import { access, constants, open, stat, type FileHandle } from "node:fs/promises";
 import { hostname } from "node:os";
 import { dirname } from "node:path";
-import { AuditFileState, type SavedHead } from "./file-state.ts";
 import { parseLine, type Head, type Line, type LineFields, type LineHashes } from "./line.ts";
 import { readEnd } from "./read-lines.ts";
 import { onlyMissing } from "./search.ts";
-import type { Sink } from "./sink.ts";
+import type { Sink } from "./stdout-sink.ts";
+import { DatabaseSync } from "node:sqlite";
 
 const OTHER_FILE = "its last line is not a line of an audit trail: move the file away";
 const OTHER_KEY = "its last line was made with a key that AUDIT_KEY does not hold";
@@ -19,7 +19,7 @@ const OTHER_KEY = "its last line was made with a key that AUDIT_KEY does not hol
 const MODE = 0o600;
 
 /** The newest line of a chain, as Redis knows it; undefined: Redis does not know the chain. */
-export type KnownHeadOf = (chain: string) => Promise<Pick<Head, "seq" | "hash"> | undefined>;
+type KnownHeadOf = (chain: string) => Promise<Pick<Head, "seq" | "hash"> | undefined>;
 
 interface OpenFile {
   readonly handle: FileHandle;
@@ -199,3 +199,61 @@ const tornNote = (torn: string): LineFields => ({
   act: "file.torn",
   torn: `sha256:${createHash("sha256").update(torn, "latin1").digest("hex")}`,
 });
+
+const SQLITE_BUSY = 5;
+
+interface SavedHead extends Head {
+  /** The file that the line is in, and how long it was after it. */
+  readonly inode: string;
+  readonly size: number;
+}
+
+class AuditFileState {
+  readonly #database: DatabaseSync;
+
+  /** @throws when another process writes the audit file. */
+  constructor(auditFile: string) {
+    const file = `${auditFile}.state`;
+    this.#database = openDatabase(file);
+    try {
+      // The lock stays until the database is closed.
+      this.#database.exec("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE");
+      this.#database.exec("CREATE TABLE IF NOT EXISTS head (id INTEGER PRIMARY KEY, json TEXT)");
+      this.#database.exec("COMMIT");
+    } catch (error) {
+      this.#database.close();
+      if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw naming(file, error);
+      throw new Error(
+        "another process writes this file: give each process with the role sync a file of its own",
+        { cause: error },
+      );
+    }
+  }
+
+  get head(): SavedHead | undefined {
+    const row = this.#database.prepare("SELECT json FROM head").get() as
+      | { json: string }
+      | undefined;
+    return row === undefined ? undefined : (JSON.parse(row.json) as SavedHead);
+  }
+
+  save(head: SavedHead): void {
+    const text = JSON.stringify(head);
+    this.#database.prepare("INSERT OR REPLACE INTO head VALUES (1, ?)").run(text);
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+}
+
+function openDatabase(file: string): DatabaseSync {
+  try {
+    return new DatabaseSync(file);
+  } catch (error) {
+    throw naming(file, error);
+  }
+}
+
+const naming = (file: string, error: unknown): Error =>
+  new Error(`${file}: ${(error as Error).message}`, { cause: error });

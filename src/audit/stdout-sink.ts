@@ -2,7 +2,7 @@
 import { fdatasyncSync, fstatSync, writeSync } from "node:fs";
 import { hostname } from "node:os";
 import { within } from "../ops/deadline.ts";
-import type { Sink } from "./sink.ts";
+import type { Head, LineFields } from "./line.ts";
 
 /** A reader that has not read a line for this long counts as hanging, ms. */
 const STALL_MS = 5000;
@@ -55,4 +55,22 @@ function writeToStdout(text: string): Promise<void> {
   // It may fail while nothing waits for it.
   written.catch(() => {});
   return written;
+}
+
+export interface Sink {
+  /** For people, and to recognise the chain's file again. */
+  readonly where: string;
+  /**
+   * Makes the sink ready. May be called again after it has failed.
+   * @returns the line that the next one follows; undefined: a new chain begins.
+   */
+  open(): Promise<Head | undefined>;
+  /** Lines about what the sink has found: they must be written before any other. Each is returned once. */
+  notes(): LineFields[];
+  /**
+   * Writes one line for good. After a failure it is called again with the same line, and continues
+   * where it was: no line is written twice.
+   */
+  write(text: string, head: Head): Promise<void>;
+  close(): Promise<void>;
 }

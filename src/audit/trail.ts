@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { makeLine, type Head, type LineFields, type LineHashes } from "./line.ts";
-import type { Sink } from "./sink.ts";
+import type { Sink } from "./stdout-sink.ts";
 
 const RETRY_MS = 1000;
 

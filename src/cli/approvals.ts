@@ -1,8 +1,13 @@
 /** `crmsync approvals`: acts of one person that wait for another one. */
 import { Command } from "commander";
-import { carryOut } from "../approvals/carry-out.ts";
-import { approve, findApproval, readApprovals, reject } from "../approvals/decide.ts";
-import { requirePerson } from "../approvals/person.ts";
+import {
+  carryOut,
+  approve,
+  findApproval,
+  readApprovals,
+  reject,
+  requirePerson,
+} from "../approvals/decide.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import { printable } from "../ops/printable.ts";

@@ -1,11 +1,17 @@
 /** `crmsync bulk`: what waits in the lane bulk; pauses, resumes and drops it. */
 import { Command } from "commander";
-import { cancelBulk, viewCancel, type Cancelled, type CancelView } from "../bulk/cancel.ts";
-import { pauseBulk, resumeBulk } from "../bulk/pause.ts";
+import {
+  cancelBulk,
+  viewCancel,
+  type Cancelled,
+  type CancelView,
+  pauseBulk,
+  resumeBulk,
+} from "../bulk/pause.ts";
 import { counted } from "../ops/counted.ts";
 import { allPrintable, printable } from "../ops/printable.ts";
 import { VERSION } from "../ops/version.ts";
-import { bulkLines } from "../status/bulk-text.ts";
+import { bulkLines } from "../status/bulk.ts";
 import { localTime } from "../status/local-time.ts";
 import { readStatus } from "../status/status.ts";
 import { confirmed } from "./confirm.ts";

@@ -1,7 +1,6 @@
 /** `crmsync forget`: erases what crmsync knows of one person. */
 import { Command } from "commander";
-import { isEmpty } from "../forget/erase-traces.ts";
-import { erasePerson, findPerson, listOf, type Report } from "../forget/erase-person.ts";
+import { isEmpty, erasePerson, findPerson, listOf, type Report } from "../forget/erase-traces.ts";
 import { TRACES, type TraceFinder, type Traces } from "../forget/find-traces.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
 import { printable, printableLines } from "../ops/printable.ts";

@@ -1,9 +1,7 @@
 /** `crmsync held`: lists, releases and drops changes that wait for a person. */
 import { styleText } from "node:util";
 import { Command } from "commander";
-import { choose, findAll, type Filter } from "../held/choose.ts";
-import { dropHeld, releaseHeld } from "../held/decide.ts";
-import { originOf } from "../held/origin.ts";
+import { choose, findAll, type Filter, dropHeld, releaseHeld, originOf } from "../held/decide.ts";
 import { counted } from "../ops/counted.ts";
 import { printable } from "../ops/printable.ts";
 import type { HeldTermination } from "../state/held-terminations.ts";

@@ -1,9 +1,9 @@
 /** Who uses a command, and what they do by it. */
 import { hostname, userInfo } from "node:os";
-import type { Actor } from "../approvals/person.ts";
+import type { Actor } from "../approvals/decide.ts";
 import { readConfig } from "../config.ts";
 import { UserError } from "../ops/user-error.ts";
-import { markOf, marksOf, marksOfPerson, operatorNamed } from "../people/tokens.ts";
+import { markOf, marksOf, marksOfPerson, operatorNamed } from "../people/person.ts";
 import type { Act, ActName } from "../state/audit-acts.ts";
 import type { Stores } from "../status/stores.ts";
 

@@ -1,12 +1,18 @@
 /** The page Approvals: acts of one person that wait for another one; and what other pages need to ask. */
 import type { FastifyRequest } from "fastify";
-import { carryOut } from "../approvals/carry-out.ts";
-import { approve, ask, findApproval, readApprovals, reject } from "../approvals/decide.ts";
-import { whyNotOther, type Actor } from "../approvals/person.ts";
+import {
+  carryOut,
+  approve,
+  ask,
+  findApproval,
+  readApprovals,
+  reject,
+  whyNotOther,
+  type Actor,
+} from "../approvals/decide.ts";
 import { counted } from "../ops/counted.ts";
 import { UserError } from "../ops/user-error.ts";
-import { may, maybeSamePerson } from "../people/person.ts";
-import { marksOf, marksOfPerson } from "../people/tokens.ts";
+import { may, maybeSamePerson, marksOf, marksOfPerson } from "../people/person.ts";
 import { isEnded, type Approval, type Asked, type AskedItem } from "../state/approvals.ts";
 import { askedText, endText, planText } from "../status/approval-text.ts";
 import { actorOf, formOf, sessionOf } from "./access.ts";

@@ -1,7 +1,6 @@
 /** The tab Imports: how far imports and plans are, its pause, and what the last comparison found. */
 import type { FastifyRequest } from "fastify";
-import { cancelBulk, viewCancel, type CancelView } from "../bulk/cancel.ts";
-import { pauseBulk, resumeBulk } from "../bulk/pause.ts";
+import { cancelBulk, viewCancel, type CancelView, pauseBulk, resumeBulk } from "../bulk/pause.ts";
 import { counted } from "../ops/counted.ts";
 import { may } from "../people/person.ts";
 import { UserError } from "../ops/user-error.ts";

@@ -2,8 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { isOneOf } from "../ops/secrets.ts";
-import type { Person } from "../people/person.ts";
-import { holderOf } from "../people/tokens.ts";
+import { type Person, holderOf } from "../people/person.ts";
 import { actorNamed, COOKIE, FORM_FIELD, formOf, refuseForeign, sessionOf } from "./access.ts";
 import { html, pathTo, type Html } from "./html.ts";
 import { BASE, layout } from "./layout.ts";

@@ -1,7 +1,6 @@
 /** The last plans of the tab Imports, and the differences that one of them has found. */
 import type { FastifyRequest } from "fastify";
-import { ask, needsApproval } from "../approvals/decide.ts";
-import { approvalOf, askedPlan } from "../approvals/plan.ts";
+import { ask, needsApproval, approvalOf, askedPlan } from "../approvals/decide.ts";
 import { counted } from "../ops/counted.ts";
 import { UserError } from "../ops/user-error.ts";
 import { may } from "../people/person.ts";

@@ -1,7 +1,7 @@
 /** What the console needs of the process that serves it. */
 import type { FastifyRequest } from "fastify";
 import type { IdentityProvider } from "../people/identity-provider.ts";
-import type { OpsTokens } from "../people/tokens.ts";
+import type { OpsTokens } from "../people/person.ts";
 import type { CountRequest } from "../http/rate-limit.ts";
 import type { LogEvent } from "../ops/log-events.ts";
 import type { LogFields } from "../ops/log.ts";

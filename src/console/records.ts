@@ -1,6 +1,6 @@
 /** The tab Records: what became of one record, and the steps that led there; before a search, what waits longest. */
 import type { Lane } from "../event/lane.ts";
-import type { Fate } from "../history/fates.ts";
+import type { Fate } from "../history/fate.ts";
 import { storyOf, type Story } from "../history/story.ts";
 import { may } from "../people/person.ts";
 import { pairsOf } from "../state/scan.ts";

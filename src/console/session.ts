@@ -5,8 +5,13 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { isOneOf } from "../ops/secrets.ts";
 import type { IdentityProvider } from "../people/identity-provider.ts";
-import type { Person, Right } from "../people/person.ts";
-import { holdersOf, type Holder, type OpsTokens } from "../people/tokens.ts";
+import {
+  type Person,
+  type Right,
+  holdersOf,
+  type Holder,
+  type OpsTokens,
+} from "../people/person.ts";
 
 /** How long a session lasts, ms: one shift. */
 export const SESSION_MS = 8 * 3_600_000;

@@ -2,9 +2,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { readJobs } from "../event/job-data.ts";
 import type { Stores } from "../status/stores.ts";
-import type { Counts, TraceFinder, Traces } from "./find-traces.ts";
+import { type Counts, TraceFinder, type Traces, TRACES } from "./find-traces.ts";
 import type { Piece } from "./read-traces.ts";
 import { eraseRecord } from "./record-traces.ts";
+import type { Mapping } from "../mapping/mapping.ts";
+import { counted } from "../ops/counted.ts";
+import type { ActBy } from "../state/audit-acts.ts";
+import { eventNames } from "./name-event.ts";
+import type { Redis } from "ioredis";
 
 /** Pause before the next search, while a job or a request is under way, ms. */
 const AGAIN_MS = 250;
@@ -103,4 +108,85 @@ async function eraseFetch({ keys, redis, thinEvents }: Stores, name: string): Pr
 /** BullMQ writes the names of duplicate jobs into a stream of each queue. Only people look at it. */
 async function eraseStreams({ inbox, thinEvents }: Stores): Promise<void> {
   for (const { queue } of [inbox, thinEvents]) await queue.trimEvents(0);
+}
+
+/** Waits this much longer than a request may hold its record, ms. */
+const MARGIN_MS = 60_000;
+
+const REWRITE_MS = 120_000;
+
+type FoundPerson = Awaited<ReturnType<typeof findPerson>>;
+
+export type Report = Awaited<ReturnType<typeof erasePerson>>;
+
+export async function findPerson(stores: Stores, mapping: Mapping, names: readonly string[]) {
+  await stores.tenantLists.reload();
+  const events = eventNames(mapping, stores.tenantLists.current());
+  const finder = new TraceFinder(stores, events, names);
+  return { names, finder, found: await finder.find() };
+}
+
+export async function erasePerson(
+  stores: Stores,
+  { finder, found, names }: FoundPerson,
+  { by, details }: ActBy,
+  onWait: () => void,
+) {
+  const { auditActs, config, redis, stateVersion } = stores;
+  await stateVersion.require();
+  const act = "forget";
+  for (const crmCode of found.crmCodes)
+    await auditActs.record({ act, by, crmCode, details: { ...details } });
+  // No crmCode is known: the record could not be mapped, for instance, or nothing is known of the person.
+  if (found.crmCodes.length === 0) {
+    const records = [...new Set([...names, ...found.subjects])];
+    await auditActs.record({ act, by, details: { ...details, records } });
+  }
+  const withinMs = 2 * config.SERVICE_TIMEOUT_MS + MARGIN_MS;
+  const done = await eraseTraces(stores, finder, found, { withinMs, onWait });
+  // Before the file is rewritten. While something is left, the approval of this very act still needs its own.
+  if (isEmpty(done.left)) await stores.approvals.forget([...found.crmCodes, ...finder.subjects]);
+  return {
+    ...done,
+    /** Undefined: the Redis is the operator's own, and rewriting its file is left to the operator. */
+    isFileRewritten:
+      config.REDIS_URL === undefined ? await rewriteFile(redis, REWRITE_MS) : undefined,
+  };
+}
+
+/** "1 row of the ledger, 2 dead letters" */
+export const listOf = (counts: Readonly<Counts>): string =>
+  (Object.keys(TRACES) as (keyof typeof TRACES)[])
+    .flatMap((kind) => {
+      const [one, many] = TRACES[kind];
+      return counts[kind] === undefined ? [] : [counted(counts[kind], one, many)];
+    })
+    .join(", ");
+
+const CHECK_MS = 200;
+
+/** @returns whether it was rewritten, from what Redis holds now. */
+async function rewriteFile(redis: Redis, withinMs: number): Promise<boolean> {
+  const deadline = performance.now() + withinMs;
+  const isBusy = async () => /^aof_rewrite_(in_progress|scheduled):1/m.test(await persistence());
+  const persistence = () => redis.info("persistence");
+  const wait = async () => {
+    while (await isBusy()) {
+      if (performance.now() > deadline) return false;
+      await sleep(CHECK_MS);
+    }
+    return true;
+  };
+  // One that is under way began before.
+  while (await wait()) {
+    const begun = await redis.bgrewriteaof().then(
+      () => true,
+      (error: Error) => {
+        if (error.message.includes("already in progress")) return false;
+        throw error;
+      },
+    );
+    if (begun) return (await wait()) && /^aof_last_bgrewrite_status:ok/m.test(await persistence());
+  }
+  return false;
 }

@@ -10,7 +10,7 @@ import {
   type RunStep,
   type Step,
 } from "../sync/step.ts";
-import { ignoredText, keptIn, objectOf, rejectedText } from "./rest-fate.ts";
+import { ignoredText, keptIn, objectOf, rejectedText } from "./fate.ts";
 import { inWords } from "../sync/service-reply.ts";
 
 /** One step, for people and for programs. */

@@ -3,8 +3,7 @@
  * act, with OPERATOR_TOKEN. While neither they nor an identity provider are configured, everybody may look.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { may } from "../people/person.ts";
-import { holderOf, type OpsTokens } from "../people/tokens.ts";
+import { may, holderOf, type OpsTokens } from "../people/person.ts";
 import { headerText } from "./intake-guard.ts";
 import type { CountRequest } from "./rate-limit.ts";
 

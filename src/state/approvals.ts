@@ -33,7 +33,7 @@ export interface Who {
   readonly by: string;
   /** All names by which they are known. */
   readonly names: readonly string[];
-  /** Marks of their tokens (people/tokens.ts). */
+  /** Marks of their tokens (people/person.ts). */
   readonly marks: readonly string[];
 }
 

@@ -1,6 +1,6 @@
 /** The status as text: one line each, findings first. */
 import { counted } from "../ops/counted.ts";
-import { bulkText } from "./bulk-text.ts";
+import { bulkText } from "./bulk.ts";
 import { duration } from "./duration.ts";
 import { localTime } from "./local-time.ts";
 import { areProcessesUnknownIn, type Status } from "./status.ts";

@@ -57,7 +57,7 @@ const RULES: Rules = {
     "node:sqlite": [
       "src/sandbox",
       "src/ops/data-dir.ts",
-      "src/audit/file-state.ts",
+      "src/audit/file-sink.ts",
       "src/reconcile/work-file.ts",
     ],
     "openid-client": ["src/people/identity-provider.ts"],

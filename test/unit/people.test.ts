@@ -1,8 +1,7 @@
 /** The names of those who act, and what their tokens allow. */
 import { expect, test } from "vitest";
 import { ConfigError, readConfig } from "../../src/config.ts";
-import { maybeSamePerson } from "../../src/people/person.ts";
-import { holderOf, marksOfPerson } from "../../src/people/tokens.ts";
+import { maybeSamePerson, holderOf, marksOfPerson } from "../../src/people/person.ts";
 
 const A = "a".repeat(24);
 const B = "b".repeat(24);

@@ -1,6 +1,5 @@
 /** Carries out a plan, with its progress on the terminal. */
-import { actBy, needsApproval } from "../../approvals/decide.ts";
-import { approvalOf, useOrAsk } from "../../approvals/plan.ts";
+import { actBy, needsApproval, approvalOf, useOrAsk } from "../../approvals/decide.ts";
 import { printable } from "../../ops/printable.ts";
 import { ENTRY_OUTCOMES, type EntryOutcome } from "../../reconcile/apply-entry.ts";
 import { carryOut, requireUsable } from "../../reconcile/carry-out.ts";

@@ -3,7 +3,7 @@ import { Redis } from "ioredis";
 import { beforeEach, expect, inject, test } from "vitest";
 import { approve } from "../../../src/approvals/decide.ts";
 import { readConfig } from "../../../src/config.ts";
-import { marksOf, operatorNamed } from "../../../src/people/tokens.ts";
+import { marksOf, operatorNamed } from "../../../src/people/person.ts";
 import { approvalFindings } from "../../../src/status/held-findings.ts";
 import { takeReadings } from "../../../src/status/readings.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";

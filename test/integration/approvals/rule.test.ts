@@ -2,7 +2,7 @@
 import { Redis } from "ioredis";
 import { expect, inject, onTestFinished, test } from "vitest";
 import { readConfig } from "../../../src/config.ts";
-import { markOf } from "../../../src/people/tokens.ts";
+import { markOf } from "../../../src/people/person.ts";
 import { openStores } from "../../../src/status/stores.ts";
 import { localDaemon } from "../../support/in-process.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";

@@ -1,7 +1,7 @@
 /** What `crmsync bulk cancel` drops, what it leaves, and what is believed of the service afterwards. */
 import { Redis } from "ioredis";
 import { expect, inject, onTestFinished, test } from "vitest";
-import { cancelBulk, viewCancel } from "../../../src/bulk/cancel.ts";
+import { cancelBulk, viewCancel } from "../../../src/bulk/pause.ts";
 import { readConfig } from "../../../src/config.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
 import type { StateToStage, TakenState } from "../../../src/sync/record.ts";

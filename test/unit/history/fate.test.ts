@@ -1,11 +1,9 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
-import { fateOf } from "../../../src/history/fate.ts";
-import { FATES } from "../../../src/history/fates.ts";
-import { rejectedText } from "../../../src/history/rest-fate.ts";
+import { fateOf, FATES, rejectedText } from "../../../src/history/fate.ts";
 import { tellStep } from "../../../src/history/step-text.ts";
-import type { RecordFacts, SharedFacts, WaitingState } from "../../../src/history/record-facts.ts";
+import type { RecordFacts, SharedFacts, WaitingState } from "../../../src/history/story.ts";
 import { NOT_OPENED } from "../../../src/state/line.ts";
 import type { Readings } from "../../../src/status/readings.ts";
 

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { askedPlan } from "../../../src/approvals/plan.ts";
+import { askedPlan } from "../../../src/approvals/decide.ts";
 import { stillTrue } from "../../../src/reconcile/apply-entry.ts";
 import {
   entriesOf,

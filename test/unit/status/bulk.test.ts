@@ -1,7 +1,12 @@
 import { expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
-import { bulkFindings, bulkPending, bulkStatusOf } from "../../../src/status/bulk.ts";
-import { bulkLines, bulkText } from "../../../src/status/bulk-text.ts";
+import {
+  bulkFindings,
+  bulkPending,
+  bulkStatusOf,
+  bulkLines,
+  bulkText,
+} from "../../../src/status/bulk.ts";
 import type { Readings } from "../../../src/status/readings.ts";
 import { drainedAt } from "../../../src/status/stops.ts";
 
