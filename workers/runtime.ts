@@ -11,7 +11,7 @@ import { NO_TRACING, type Tracing } from "../src/ops/tracing.ts";
 import { IdentityProvider } from "../src/people/identity-provider.ts";
 import { JobNotifier } from "../src/state/line.ts";
 import { readingsInTime, REDIS_DEADLINE_MS } from "../src/status/readings.ts";
-import { createScrape, type Scrape } from "../src/status/scrape.ts";
+import { createScrape, type Scrape } from "../src/status/gauges.ts";
 import { openStores, type Stores } from "../src/status/stores.ts";
 import { createTrail } from "./audit-trail.ts";
 import { IntakeClient } from "./intake-client.ts";

@@ -15,9 +15,8 @@ import type { Approval } from "../state/approvals.ts";
 import { askedText, endText } from "../status/approval-text.ts";
 import { clockTime } from "../status/clock-time.ts";
 import type { Stores } from "../status/stores.ts";
-import { actorOf } from "./operator.ts";
+import { actorOf, withStores } from "./operator.ts";
 import { print, printEither } from "./output.ts";
-import { withStores } from "./with-stores.ts";
 
 interface Options {
   readonly json?: true;

@@ -15,7 +15,7 @@ import { readConfig, type Config } from "../config.ts";
 import { counted } from "../ops/counted.ts";
 import { UserError } from "../ops/user-error.ts";
 import { printEither } from "./output.ts";
-import { withStores } from "./with-stores.ts";
+import { withStores } from "./operator.ts";
 
 /** So many faults are printed for people, at most. */
 const MAX_PRINTED = 100;

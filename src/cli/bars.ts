@@ -1,6 +1,6 @@
 /** Progress on a terminal, on stderr; elsewhere only what keeps the work from going on. */
 import { clearLine, cursorTo } from "node:readline";
-import { duration } from "../status/duration.ts";
+import { duration } from "../status/clock-time.ts";
 
 export interface Bar {
   update(value: number, total: number): void;

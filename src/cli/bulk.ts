@@ -12,14 +12,12 @@ import { counted } from "../ops/counted.ts";
 import { allPrintable, printable } from "../ops/printable.ts";
 import { VERSION } from "../ops/version.ts";
 import { bulkLines } from "../status/bulk.ts";
-import { localTime } from "../status/local-time.ts";
+import { localTime } from "../status/clock-time.ts";
 import { readStatus } from "../status/status.ts";
-import { confirmed } from "./confirm.ts";
-import { operatorName } from "./operator.ts";
+import { confirmed, print, printEither, printJson } from "./output.ts";
+import { operatorName, withStores } from "./operator.ts";
 import { showBar } from "./bars.ts";
-import { print, printEither, printJson } from "./output.ts";
-import { withStores } from "./with-stores.ts";
-import { WrongUsage } from "./wrong-usage.ts";
+import { WrongUsage } from "./arguments.ts";
 
 interface JsonOption {
   readonly json?: true;

@@ -4,18 +4,16 @@ import { GROUP_ID } from "../dead-letters/group-of.ts";
 import { DEAD_REASONS } from "../sync/dead-letter.ts";
 import { EVENT_FIELDS, RECORD_FIELDS } from "../sync/outcomes.ts";
 import { WHY_OPTION, isAsked } from "./asked.ts";
-import { Choice } from "./choice.ts";
+import { Choice, similarText } from "./arguments.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import { RecordNames } from "../state/record-names.ts";
 import type { Stores } from "../status/stores.ts";
-import { similarText } from "./similar-text.ts";
 import { groupDeadLetters, type DeadGroup, type DeadGroups } from "../dead-letters/group.ts";
 import { selectIds, type Filter } from "../dead-letters/select.ts";
 import { printable, allPrintable } from "../ops/printable.ts";
-import { recordAct } from "./operator.ts";
-import { print, printEither, printJson } from "./output.ts";
-import { withStores } from "./with-stores.ts";
+import { recordAct, withStores } from "./operator.ts";
+import { print, printEither, printJson, confirmed } from "./output.ts";
 import { eventOf, laterOf, subjectOf } from "../dead-letters/stored-event.ts";
 import { itemOf } from "../approvals/decide.ts";
 import { dropLetters, redriveLetters, type Done } from "../dead-letters/act.ts";
@@ -23,11 +21,9 @@ import { previewRedrive, type RedrivePreview } from "../dead-letters/preview-red
 import { openRedriveView, type UnknownWhy } from "../dead-letters/forecast.ts";
 import { forecastText, faultOf, laterText, remedyOf, WHY_UNKNOWN } from "../dead-letters/words.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
-import { confirmed } from "./confirm.ts";
 import { styleText } from "node:util";
 import { counted } from "../ops/counted.ts";
-import { clockTime } from "../status/clock-time.ts";
-import { duration } from "../status/duration.ts";
+import { clockTime, duration } from "../status/clock-time.ts";
 
 /** As the metrics and the log name them. */
 const FIELDS = [...new Set([...RECORD_FIELDS, ...EVENT_FIELDS, "other"])];

@@ -5,7 +5,7 @@ import { compressClock, runDemo, explainClock } from "../demo/run-demo.ts";
 import { startComponents } from "../demo/components.ts";
 import { painter, Screen } from "../demo/screen.ts";
 import { printEither } from "./output.ts";
-import { wholeNumber } from "./whole-number.ts";
+import { wholeNumber } from "./arguments.ts";
 import { findFailures, renderVerdict, verdictJson } from "../demo/verdict.ts";
 
 interface DemoFlags {

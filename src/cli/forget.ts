@@ -6,10 +6,8 @@ import { loadMapping } from "../mapping/load-mapping.ts";
 import { printable, printableLines } from "../ops/printable.ts";
 import { isAsked, WHY_OPTION } from "./asked.ts";
 import { print, printEither } from "./output.ts";
-import { operatorName } from "./operator.ts";
-import { recordNames } from "./record-name.ts";
-import { similarText } from "./similar-text.ts";
-import { withStores } from "./with-stores.ts";
+import { operatorName, withStores } from "./operator.ts";
+import { recordNames, similarText } from "./arguments.ts";
 
 interface Options {
   readonly apply?: true;

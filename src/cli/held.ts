@@ -8,10 +8,9 @@ import type { HeldTermination } from "../state/held-terminations.ts";
 import { clockTime } from "../status/clock-time.ts";
 import { heldBecause } from "../sync/record.ts";
 import { isAsked, WHY_OPTION } from "./asked.ts";
-import { operatorName } from "./operator.ts";
+import { operatorName, withStores } from "./operator.ts";
 import { print, printEither } from "./output.ts";
-import { withStores } from "./with-stores.ts";
-import { WrongUsage } from "./wrong-usage.ts";
+import { WrongUsage } from "./arguments.ts";
 
 interface ListOptions extends Filter {
   readonly json?: true;

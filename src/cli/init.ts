@@ -1,17 +1,18 @@
 /** `crmsync init`: a folder with the variables and secrets that a daemon needs. */
-import { relative, resolve } from "node:path";
+import { relative, resolve, join } from "node:path";
 import { Command } from "commander";
 import { examineConfig } from "../config.ts";
 import { WITHOUT_WEBHOOKS } from "../crm/connectors.ts";
 import { mappingFileOf, presetNames } from "../mapping/load-mapping.ts";
 import { MappingError } from "../mapping/mapping.ts";
 import { commandName } from "./command-name.ts";
-import { makeFolder, type Made } from "./init/folder.ts";
-import { pathsOf, type FolderPaths } from "./init/paths.ts";
-import { loadCommand, MADE_SECRETS } from "./init/variables.ts";
-import { mappingTemplate } from "./mapping-template.ts";
+import { mappingTemplate } from "./mapping-init.ts";
 import { printEither } from "./output.ts";
-import { WrongUsage } from "./wrong-usage.ts";
+import { WrongUsage } from "./arguments.ts";
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync } from "node:fs";
+import { UserError } from "../ops/user-error.ts";
+import { writeNew } from "./write-new.ts";
 
 interface InitOptions {
   readonly service?: string;
@@ -102,3 +103,121 @@ function nextSteps(paths: FolderPaths, service: string | undefined, mapping: str
     `${crmsync} start, and in another terminal: ${crmsync} doctor`,
   ];
 }
+
+export type Made = ReturnType<typeof makeFolder>;
+
+/**
+ * Writes what is missing, the variables last: what an interrupted call has left is completed by the next one.
+ * @param options.mapping the text of the mapping file, if one is to be written.
+ * @param options.hasMapping whether the variables name a mapping file.
+ * @throws UserError when the variables are there already, or a file cannot be written.
+ */
+export function makeFolder(
+  paths: FolderPaths,
+  options: VariableOptions & { readonly mapping?: string },
+) {
+  if (existsSync(paths.env)) {
+    throw new UserError(
+      `${paths.env} already exists, and nothing was changed: edit it, or choose another folder`,
+    );
+  }
+  const written: string[] = [];
+  /** Files that were there before: they stay as they are. */
+  const kept: string[] = [];
+  const write = (file: string, text: string) =>
+    (writeNew(file, text, 0o600) ? written : kept).push(file);
+  for (const folder of [paths.folder, paths.secret("")]) makeOwnFolder(folder);
+  write(paths.ignored, "/secrets/\n/data/\n");
+  // The service makes this token; the file is there so that only its owner can read what is written into it.
+  write(paths.secret("service_token"), "");
+  for (const name of Object.keys(MADE_SECRETS)) write(paths.secret(name), newSecret(name));
+  if (options.mapping !== undefined) write(paths.mapping, options.mapping);
+  write(paths.env, variablesText(paths, options));
+  return { written, kept };
+}
+
+/** STATE_KEY is 32 bytes in base64. Without a line end: Prometheus sends a token as the file has it. */
+const newSecret = (name: string): string =>
+  randomBytes(32).toString(name === "state_key" ? "base64" : "hex");
+
+function makeOwnFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    const { code = "" } = error as NodeJS.ErrnoException;
+    throw new UserError(`the folder ${folder} cannot be made (${code})`);
+  }
+}
+
+export type FolderPaths = ReturnType<typeof pathsOf>;
+
+/** Where the files of an installation are. @param folder an absolute path. */
+export const pathsOf = (folder: string) => ({
+  folder,
+  env: join(folder, "env"),
+  mapping: join(folder, "mapping.yaml"),
+  /** Names what git must not keep. */
+  ignored: join(folder, ".gitignore"),
+  secret: (name: string): string => join(folder, "secrets", name),
+});
+
+/** The files of secrets that `crmsync init` makes, and what each one is for. */
+export const MADE_SECRETS = {
+  ingest_token: "for senders of events",
+  viewer_token: "for people and programs that look: /status, /metrics, the console",
+  operator_token: "for people who act in the console",
+  state_key:
+    "encrypts the state in Redis: keep a copy elsewhere, nothing opens the state without it",
+} as const;
+
+export interface VariableOptions {
+  readonly service?: string;
+  readonly hasMapping: boolean;
+  /** A CRM that has no webhooks, and the variables of its API. */
+  readonly pullFrom?: { readonly name: string; readonly needs: readonly string[] } | undefined;
+}
+
+/** What the file of variables says; a shell and systemd can read it. */
+export function variablesText(
+  { folder, env, secret, mapping }: FolderPaths,
+  { service = "", hasMapping, pullFrom }: VariableOptions,
+): string {
+  return `# The variables of crmsync. docs/configuration.md has all of them.
+# A shell loads them by: ${loadCommand(env)}
+
+# The address of the service, without /v1.1, and the file of its token.
+SERVICE_BASE_URL=${quoted(service)}
+SERVICE_TOKEN_FILE=${quoted(secret("service_token"))}
+# The day on which the service made the token, as 2026-01-31: crmsync warns before the token has expired.
+# SERVICE_TOKEN_ISSUED_AT=
+
+# Files of crmsync itself. Without REDIS_URL it runs a redis-server of its own, whose data lies there, too.
+DATA_DIR=${quoted(`${folder}/data`)}
+# REDIS_URL=redis://127.0.0.1:6379
+
+# What becomes of the CRM's records. Without a mapping file they must be payloads of the service.
+${hasMapping ? "" : "# "}MAPPING=${quoted(mapping)}
+${pullFrom === undefined ? "" : pullText(pullFrom)}
+# Events by HTTP, from this machine only, with the token of the file.
+HTTP_HOST=127.0.0.1
+HTTP_PORT=8080
+INGEST_TOKEN_FILE=${quoted(secret("ingest_token"))}
+
+# Tokens of people: who looks, and who acts.
+VIEWER_TOKEN_FILE=${quoted(secret("viewer_token"))}
+OPERATOR_TOKEN_FILE=${quoted(secret("operator_token"))}
+
+# Encrypts what crmsync writes into Redis.
+STATE_KEY_FILE=${quoted(secret("state_key"))}
+`;
+}
+
+const pullText = ({ name, needs }: NonNullable<VariableOptions["pullFrom"]>): string => `
+# The CRM has no webhooks: it is asked for what has changed. docs/crm/${name}.md says what its variables are.
+PULL_FROM=${name}
+${needs.map((variable) => `# ${variable}=\n`).join("")}`;
+
+export const loadCommand = (env: string): string => `set -a; . ${quoted(env)}; set +a`;
+
+/** Single quotes mean the same to a shell and to systemd. */
+const quoted = (text: string): string => (/^[\w./:@%+-]*$/.test(text) ? text : `'${text}'`);

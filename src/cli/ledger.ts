@@ -2,9 +2,8 @@
 import { Command } from "commander";
 import { counted } from "../ops/counted.ts";
 import { UserError } from "../ops/user-error.ts";
-import { recordAct } from "./operator.ts";
+import { recordAct, withStores } from "./operator.ts";
 import { printEither } from "./output.ts";
-import { withStores } from "./with-stores.ts";
 
 export function ledgerCommand(): Command {
   const ledger = new Command("ledger").description("show or forget what is known of the service");

@@ -1,18 +1,17 @@
 /** `crmsync mapping init`: a mapping file to start from, and two cases of it. */
-import { basename } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { Command } from "commander";
 import { guessMapping } from "../mapping/guess-mapping.ts";
-import { loadMapping, presetNames } from "../mapping/load-mapping.ts";
+import { loadMapping, presetNames, mappingFileOf } from "../mapping/load-mapping.ts";
 import type { CrmRecord } from "../mapping/mapping.ts";
 import { UserError } from "../ops/user-error.ts";
 import { casesFileOf, casesText } from "../preview/mapping-cases.ts";
 import { previewOne, unknownService } from "../preview/preview-one.ts";
 import { inputOfRecord, readInputs } from "../preview/read-records.ts";
-import { Choice } from "./choice.ts";
+import { Choice, WrongUsage } from "./arguments.ts";
 import { commandName } from "./command-name.ts";
-import { casesTemplate, mappingTemplate, schemaOf } from "./mapping-template.ts";
 import { writeNew } from "./write-new.ts";
-import { WrongUsage } from "./wrong-usage.ts";
+import { readFileSync } from "node:fs";
 
 interface InitOptions {
   readonly from?: string;
@@ -125,3 +124,21 @@ async function casesOf({ from, id, object, record }: Sample, file: string): Prom
     ],
   );
 }
+
+/** Editors check files by their schemas, which lie beside the presets. @returns the whole path */
+const schemaOf = (name: string): string =>
+  join(dirname(mappingFileOf("generic")), `${name}.schema.json`);
+
+/** The text of a new mapping file. */
+export const mappingTemplate = (preset: string): string =>
+  withSchema(mappingFileOf(preset), "mapping");
+
+/** The text of the cases of a new mapping file. */
+const casesTemplate = (preset: string, file: string): string =>
+  withSchema(casesFileOf(mappingFileOf(preset)), "mapping-test").replaceAll(
+    `${preset}.yaml`,
+    basename(file),
+  );
+
+const withSchema = (file: string, name: string): string =>
+  readFileSync(file, "utf8").replace(`./${name}.schema.json`, schemaOf(name));

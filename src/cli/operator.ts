@@ -1,11 +1,12 @@
 /** Who uses a command, and what they do by it. */
 import { hostname, userInfo } from "node:os";
 import type { Actor } from "../approvals/decide.ts";
-import { readConfig } from "../config.ts";
+import { readConfig, readStateConfig } from "../config.ts";
 import { UserError } from "../ops/user-error.ts";
 import { markOf, marksOf, marksOfPerson, operatorNamed } from "../people/person.ts";
 import type { Act, ActName } from "../state/audit-acts.ts";
-import type { Stores } from "../status/stores.ts";
+import { type Stores, openStores } from "../status/stores.ts";
+import { connectOperator } from "../ops/connect-redis.ts";
 
 type Known = Pick<Stores, "approvals" | "config">;
 
@@ -52,5 +53,16 @@ function userName(): string {
     return userInfo().username;
   } catch {
     return `uid ${process.getuid?.() ?? "unknown"}`;
+  }
+}
+
+/** Runs a command on the state in Redis, and closes the connection after it. */
+export async function withStores(work: (stores: Stores) => Promise<void>): Promise<void> {
+  const config = readStateConfig();
+  const stores = openStores(config, await connectOperator(config));
+  try {
+    await work(stores);
+  } finally {
+    await stores.close();
   }
 }

@@ -26,9 +26,8 @@ import { readWebhook } from "../preview/read-webhook.ts";
 import { allPrintable, printable } from "../ops/printable.ts";
 import { UserError } from "../ops/user-error.ts";
 import { ENCODINGS, readAs } from "../snapshot/scan-file.ts";
-import { Choice } from "./choice.ts";
+import { Choice, WrongUsage } from "./arguments.ts";
 import { print, printJson } from "./output.ts";
-import { WrongUsage } from "./wrong-usage.ts";
 
 /** How long --ask waits for a permit, ms. */
 const PERMIT_WAIT_MS = 10_000;

@@ -7,7 +7,7 @@ import { LANES, type Lane } from "../event/lane.ts";
 import { connectOnce } from "../ops/connect-redis.ts";
 import { isRedisTrouble, redisTrouble } from "../ops/redis-trouble.ts";
 import { UserError } from "../ops/user-error.ts";
-import { Choice } from "./choice.ts";
+import { Choice } from "./arguments.ts";
 import { readEventLines, type LineEvent } from "./event-lines.ts";
 import { recordAct } from "./operator.ts";
 import { printEither } from "./output.ts";

@@ -15,19 +15,15 @@ import { listCrm, LISTED_CRMS, openSnapshotOf } from "../reconcile/crm-snapshot.
 import { openSnapshot, type OpenSnapshot } from "../reconcile/open-snapshot.ts";
 import { unfinishedPlan } from "../reconcile/carry-out.ts";
 import { WHY_OPTION } from "./asked.ts";
-import { recordAct } from "./operator.ts";
+import { recordAct, withStores } from "./operator.ts";
 import { applyIt } from "./reconcile/apply.ts";
-import { confirmed } from "./confirm.ts";
+import { confirmed } from "./output.ts";
 import { showBar } from "./bars.ts";
 import { forgetComparison, listComparisons } from "./reconcile/list.ts";
-import { compareAll } from "./reconcile/compare.ts";
-import type { ReconcileOptions } from "./reconcile/options.ts";
+import { compareAll, type ReconcileOptions } from "./reconcile/compare.ts";
 import { COLUMNS, numbersOf, ROWS } from "../snapshot/item.ts";
 import { ENCODINGS } from "../snapshot/scan-file.ts";
-import { Choice } from "./choice.ts";
-import { withStores } from "./with-stores.ts";
-import { wholeNumber } from "./whole-number.ts";
-import { WrongUsage } from "./wrong-usage.ts";
+import { Choice, wholeNumber, WrongUsage } from "./arguments.ts";
 
 const DEFAULT_MAX_AGE_HOURS = 24;
 

@@ -10,7 +10,7 @@ import { UnknownKey } from "../state/sealing.ts";
 import { StateVersionError } from "../state/state-version.ts";
 import { isClosedPipe, outliveReaders } from "./closed-pipe.ts";
 import { createProgram } from "./program.ts";
-import { WrongUsage } from "./wrong-usage.ts";
+import { WrongUsage } from "./arguments.ts";
 
 const EXIT_FAILED = 1;
 const EXIT_USAGE = 2;

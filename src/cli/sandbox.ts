@@ -17,11 +17,9 @@ import {
 } from "../service-spec/limits.ts";
 import { addAdministration, ENVIRONMENTS } from "./sandbox/administration.ts";
 import { withUserErrors } from "./sandbox/user-errors.ts";
-import { Choice } from "./choice.ts";
+import { Choice, wholeNumber, WrongUsage } from "./arguments.ts";
 import { explainPort } from "./explain-port.ts";
 import { printEither } from "./output.ts";
-import { wholeNumber } from "./whole-number.ts";
-import { WrongUsage } from "./wrong-usage.ts";
 
 interface ServeFlags extends SandboxOptions, Limits {
   readonly host: string;

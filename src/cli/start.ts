@@ -13,11 +13,11 @@ import type { ServiceAddress } from "../service/open-service.ts";
 import { pullProblems } from "../pull/pulled-crms.ts";
 import { ROLES, type Role } from "../state/heartbeats.ts";
 import { startDaemon, type DaemonOptions } from "../../workers/main.ts";
-import { oneOf } from "./choice.ts";
+import { oneOf } from "./arguments.ts";
 import { explainPort } from "./explain-port.ts";
 import { printJson } from "./output.ts";
-import { addressesText } from "./start-addresses.ts";
-import { ownRedis, ownService, withService, type OwnService } from "./start-embedded.ts";
+import { join } from "node:path";
+import { startEmbeddedRedis } from "../ops/embedded-redis.ts";
 
 interface StartOptions {
   readonly roles: ReadonlySet<Role>;
@@ -174,3 +174,120 @@ function serviceProblems(config: Config, known: readonly string[]): string[] {
       : []),
   ];
 }
+
+export interface Addresses {
+  readonly config: Config;
+  readonly version: string;
+  readonly roles: ReadonlySet<Role>;
+  readonly url: string;
+  /** Where /status, /records, /metrics, /console and /queues are. */
+  readonly opsUrl: string;
+  readonly redisUrl: string;
+  /** With --sandbox. */
+  readonly sandbox: { readonly url: string; readonly token: string } | undefined;
+}
+
+export function addressesText(addresses: Addresses): string {
+  const { config, version, roles, url, opsUrl, redisUrl, sandbox } = addresses;
+  const rows: [name: string, where: string][] = [];
+  if (roles.has("http")) {
+    rows.push(["events", `${url}/events   (POST; ${credentialsOf(config)})`]);
+    rows.push(["webhooks", `${url}/webhooks/<name>   (POST; docs/webhooks.md)`]);
+  }
+  rows.push(
+    ["status", `${opsUrl}/status   (also: crmsync status)`],
+    ["metrics", `${opsUrl}/metrics`],
+  );
+  const { OPERATOR_TOKEN, VIEWER_TOKEN } = config.secrets;
+  if (OPERATOR_TOKEN !== undefined || VIEWER_TOKEN !== undefined)
+    rows.push(["console", `${opsUrl}/console`], ["queues", `${opsUrl}/queues`]);
+  else if (config.OIDC_ISSUER !== undefined) rows.push(["console", `${opsUrl}/console`]);
+  else if (sandbox !== undefined)
+    rows.push(["console", `${opsUrl}/console`], ["token", `${sandbox.token}   (of the console)`]);
+  if (sandbox !== undefined) rows.push(["sandbox", `${sandbox.url}/#token=${sandbox.token}`]);
+  if (config.REDIS_URL === undefined)
+    rows.push(["Redis", `${withoutPassword(redisUrl)}   (with its password: crmsync redis-url)`]);
+  const width = Math.max(...rows.map(([name]) => name.length));
+  const lines = rows.map(([name, where]) => `  ${name.padEnd(width)}  ${where}\n`);
+  return `\ncrmsync ${version} is up. Ctrl-C ends it.\n\n${lines.join("")}\n`;
+}
+
+function credentialsOf({ INGEST_AUTH, secrets }: Config): string {
+  if (INGEST_AUTH !== undefined) return "no token needed";
+  const { INGEST_TOKEN, INGEST_SECRET } = secrets;
+  if (INGEST_TOKEN !== undefined) return "with the bearer token INGEST_TOKEN";
+  if (INGEST_SECRET !== undefined) return "signed with INGEST_SECRET";
+  return "answers 401 without INGEST_TOKEN; for a trial set INGEST_AUTH=none";
+}
+
+export async function ownRedis(config: Config, log: Logger, shutdown: Shutdown): Promise<string> {
+  const redis = await startEmbeddedRedis({ dataDir: config.DATA_DIR, log });
+  shutdown.add("embedded redis", () => redis.close());
+  void stopWith(redis.exited, log, shutdown);
+  return redis.url;
+}
+
+/** Without its Redis the daemon can only end; the data stays on the disk. */
+async function stopWith(
+  exited: Promise<string | undefined>,
+  log: Logger,
+  shutdown: Shutdown,
+): Promise<void> {
+  const reason = await exited;
+  if (reason === undefined) return;
+  log.fatal({ reason }, "redis.gave_up");
+  await shutdown.run();
+  process.exit(1);
+}
+
+export interface OwnService {
+  readonly url: string;
+  readonly token: string;
+}
+
+export async function ownService(
+  config: Config,
+  log: Logger,
+  shutdown: Shutdown,
+): Promise<OwnService> {
+  const [{ startSandbox }, { withUserErrors }] = await Promise.all([
+    import("../sandbox/serve.ts"),
+    import("./sandbox/user-errors.ts"),
+  ]);
+  const options = {
+    port: config.SANDBOX_PORT,
+    database: join(config.DATA_DIR, "sandbox.db"),
+    tokenFile: tokenFileOf(config),
+    limits: {
+      perHour: config.QUOTA_PER_HOUR,
+      hourMs: config.QUOTA_HOUR_MS,
+      burst: config.QUOTA_BURST,
+      burstMs: config.QUOTA_BURST_MS,
+    },
+    onError: (error: unknown) => log.error({ err: error }, "sandbox.defect"),
+  };
+  const sandbox = await withUserErrors(() =>
+    startSandbox(options).catch((error: unknown) => {
+      throw explainPort(error, "SANDBOX_PORT");
+    }),
+  );
+  shutdown.add("sandbox", () => sandbox.close());
+  const token = sandbox.token ?? sandbox.createToken();
+  log.info({ url: sandbox.url, token_file: tokenFileOf(config) }, "sandbox.started");
+  return { url: sandbox.url, token };
+}
+
+/**
+ * The token is that of the embedded service. Requests go straight to it, also on a machine whose other requests need a
+ * proxy.
+ */
+export const withService = ({ token, url }: OwnService, config: Config): Config => ({
+  ...config,
+  secrets: {
+    ...config.secrets,
+    SERVICE_TOKEN: { file: tokenFileOf(config), value: () => token, problem: () => undefined },
+  },
+  NO_PROXY: [config.NO_PROXY, new URL(url).host].filter(Boolean).join(","),
+});
+
+const tokenFileOf = ({ DATA_DIR }: Config): string => join(DATA_DIR, "sandbox.token");

@@ -4,8 +4,8 @@ import { storyOf, type Story } from "../history/story.ts";
 import { readWhens } from "../mapping/read-whens.ts";
 import { printable } from "../ops/printable.ts";
 import { printEither } from "./output.ts";
-import { recordName } from "./record-name.ts";
-import { withStores } from "./with-stores.ts";
+import { recordName } from "./arguments.ts";
+import { withStores } from "./operator.ts";
 
 export function whyCommand(): Command {
   return new Command("why")

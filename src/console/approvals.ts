@@ -15,15 +15,21 @@ import { UserError } from "../ops/user-error.ts";
 import { may, maybeSamePerson, marksOf, marksOfPerson } from "../people/person.ts";
 import { isEnded, type Approval, type Asked, type AskedItem } from "../state/approvals.ts";
 import { askedText, endText, planText } from "../status/approval-text.ts";
-import { actorOf, formOf, sessionOf } from "./access.ts";
-import { facts } from "./facts.ts";
-import { html, pathTo, type Html } from "./html.ts";
-import { live, postForm, recordLink, tabPath } from "./layout.ts";
-import { ago, moment } from "./moment.ts";
-import type { ConsolePorts } from "./ports.ts";
-import { pageNumberOf, pager, queryOf, ROWS, soon, type Done, type Pages } from "./pages.ts";
-import type { Session } from "./session.ts";
-import { table } from "./table.ts";
+import { actorOf, formOf, sessionOf, type ConsolePorts, type Session } from "./access.ts";
+import { facts, html, pathTo, type Html, ago, moment, table } from "./html.ts";
+import {
+  live,
+  postForm,
+  recordLink,
+  tabPath,
+  pageNumberOf,
+  pager,
+  queryOf,
+  ROWS,
+  soon,
+  type Done,
+  type Pages,
+} from "./pages.ts";
 
 const PATH = tabPath("approvals");
 const ONE = `${PATH}/one`;

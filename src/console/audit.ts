@@ -17,13 +17,9 @@ import { counted } from "../ops/counted.ts";
 import { csvLine } from "../ops/csv-line.ts";
 import { UserError } from "../ops/user-error.ts";
 import { RecordNames } from "../state/record-names.ts";
-import { actorOf, formOf, sessionOf } from "./access.ts";
-import { html, pathTo, type Html } from "./html.ts";
-import { postForm, recordLink, tabPath } from "./layout.ts";
-import { moment } from "./moment.ts";
-import type { ConsolePorts } from "./ports.ts";
-import { queryOf, ROWS, type Pages } from "./pages.ts";
-import { table } from "./table.ts";
+import { actorOf, formOf, sessionOf, type ConsolePorts } from "./access.ts";
+import { html, pathTo, type Html, moment, table } from "./html.ts";
+import { postForm, recordLink, tabPath, queryOf, ROWS, type Pages } from "./pages.ts";
 
 const PATH = tabPath("audit");
 const EXPORT = `${PATH}/export`;

@@ -15,24 +15,30 @@ import { faultOf, forecastText, laterText, remedyOf, WHY_UNKNOWN } from "../dead
 import { UserError } from "../ops/user-error.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import type { Stores } from "../status/stores.ts";
-import { actorOf, sessionOf } from "./access.ts";
+import { actorOf, sessionOf, type ConsolePorts, type Session } from "./access.ts";
 import { askedView, askInstead, confirmForm } from "./approvals.ts";
-import { html, pathTo, type Html } from "./html.ts";
+import { html, pathTo, type Html, facts, ago, moment, table, type Column } from "./html.ts";
 import { DeadIndex, MOST_LISTED, type CountedLetters, type Look } from "./dead-index.ts";
-import { live, tabPath, type Page, postForm, recordLink } from "./layout.ts";
-import type { ConsolePorts } from "./ports.ts";
-import { isAfterAct, pageNumberOf, queryOf, ROWS, type Pages, pager } from "./pages.ts";
+import {
+  live,
+  tabPath,
+  type Page,
+  postForm,
+  recordLink,
+  isAfterAct,
+  pageNumberOf,
+  queryOf,
+  ROWS,
+  type Pages,
+  pager,
+} from "./pages.ts";
 import { inOurWords } from "./words.ts";
 import type { DeadGroup } from "../dead-letters/group.ts";
 import { eventOf, subjectOf } from "../dead-letters/stored-event.ts";
 import { counted } from "../ops/counted.ts";
 import { may } from "../people/person.ts";
-import { duration } from "../status/duration.ts";
-import { facts } from "./facts.ts";
-import { ago, moment } from "./moment.ts";
+import { duration } from "../status/clock-time.ts";
 import { lines } from "./remedies.ts";
-import type { Session } from "./session.ts";
-import { table, type Column } from "./table.ts";
 
 const PATH = tabPath("dead");
 

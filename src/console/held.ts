@@ -8,16 +8,20 @@ import { dropHeld, releaseHeld, originOf } from "../held/decide.ts";
 import { heldBecause } from "../sync/record.ts";
 import type { HeldTermination } from "../state/held-terminations.ts";
 import type { Stores } from "../status/stores.ts";
-import { actorOf, sessionOf } from "./access.ts";
+import { actorOf, sessionOf, type ConsolePorts, type Session } from "./access.ts";
 import { askedView, askInstead, confirmForm } from "./approvals.ts";
 import { may } from "../people/person.ts";
-import { html, pathTo, type Html } from "./html.ts";
-import { live, recordLink, tabPath } from "./layout.ts";
-import { ago } from "./moment.ts";
-import type { ConsolePorts } from "./ports.ts";
-import { pageNumberOf, pager, queryOf, ROWS, type Pages } from "./pages.ts";
-import type { Session } from "./session.ts";
-import { table, type Column } from "./table.ts";
+import { html, pathTo, type Html, ago, table, type Column } from "./html.ts";
+import {
+  live,
+  recordLink,
+  tabPath,
+  pageNumberOf,
+  pager,
+  queryOf,
+  ROWS,
+  type Pages,
+} from "./pages.ts";
 
 /** Held changes that one click decides: the oldest first. */
 const MOST = 1000;

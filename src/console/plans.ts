@@ -14,19 +14,23 @@ import {
 import { openPlan, type OpenPlan, type PlanEntry } from "../reconcile/plan-file.ts";
 import type { Stores } from "../status/stores.ts";
 import { planText } from "../status/approval-text.ts";
-import { duration } from "../status/duration.ts";
-import { DRIFT_KINDS } from "../sync/drift.ts";
-import { sessionOf } from "./access.ts";
+import { duration } from "../status/clock-time.ts";
+import { DRIFT_KINDS, DRIFT, type DriftKind } from "../sync/drift.ts";
+import { sessionOf, type ConsolePorts, type Session } from "./access.ts";
 import { askInstead, confirmForm, personIn } from "./approvals.ts";
-import { driftTable } from "./drift-table.ts";
-import { facts } from "./facts.ts";
-import { html, pathTo, type Html } from "./html.ts";
-import { recordLink, tabPath, type Page } from "./layout.ts";
-import { ago } from "./moment.ts";
-import type { ConsolePorts } from "./ports.ts";
-import { pageNumberOf, pager, queryOf, ROWS, type Pages } from "./pages.ts";
-import type { Session } from "./session.ts";
-import { table, type Column } from "./table.ts";
+import { facts, html, pathTo, type Html, ago, table, type Column, moment } from "./html.ts";
+import {
+  recordLink,
+  tabPath,
+  type Page,
+  pageNumberOf,
+  pager,
+  queryOf,
+  ROWS,
+  type Pages,
+} from "./pages.ts";
+import type { Readings } from "../status/readings.ts";
+import { earlierDifferences } from "../status/reconcile-findings.ts";
 
 const BULK = tabPath("bulk");
 const PATH = `${BULK}/plan`;
@@ -238,3 +242,83 @@ const ENTRY_COLUMNS: readonly Column<PlanEntry>[] = [
     cell: ({ fields, kind }) => (kind === "missing" ? "all" : fields.join(", ")),
   },
 ];
+
+export function comparison(readings: Readings): Html {
+  const { reconciliation: found } = readings;
+  if (found === undefined) {
+    return html`<p>
+      The CRM and the service were never compared. A comparison (<code>crmsync reconcile</code>)
+      finds what differs for a request per 5000 relations.
+    </p>`;
+  }
+  const { at, drift, equal, records, tookMs } = found;
+  const kinds = DRIFT_KINDS.filter((kind) => drift[kind] > 0);
+  return html`<p>
+      Last compared ${ago(at)}: ${equal} of ${counted(records, "record")} equal, in
+      ${duration(Math.max(1000, tookMs))}.
+    </p>
+    ${
+      kinds.length === 0
+        ? html`<p class="good">No difference of this comparison is left.</p>`
+        : driftTable({
+            caption: "Differences that its plan has not repaired yet",
+            kinds,
+            columns: { Records: (kind) => drift[kind] },
+          })
+    }
+    ${earlierDifferences(readings).map(
+      ({ at: foundAt, relations }) =>
+        html`<p class="warning">
+          ${counted(relations, "relation differs", "relations differ")} still, as the comparison of
+          ${moment(foundAt)} found of another export: its plan was not begun.
+        </p>`,
+    )}`;
+}
+
+const RESULTS = {
+  success: html`<span class="good">success</span>`,
+  stopped: html`<span class="bad">stopped: it asks for a person</span>`,
+  failed: html`<span class="bad">failed</span>`,
+} as const;
+
+/** The runs that daemons begin by themselves; undefined where they begin none. */
+export function runsView(readings: Readings): Html | undefined {
+  const { folder, now, reconcileNextAt, reconcileRuns } = readings;
+  const runs = Object.values(reconcileRuns);
+  if (runs.length === 0 && folder === undefined && reconcileNextAt === undefined) return undefined;
+  const nextRun = reconcileNextAt !== undefined && moment(reconcileNextAt);
+  const isDue = reconcileNextAt !== undefined && reconcileNextAt <= now;
+  return facts({
+    "Last run of RECONCILE_DIR": lastRun(reconcileRuns.folder),
+    "Last run of RECONCILE_CRON": lastRun(reconcileRuns.schedule),
+    "Next scheduled run": !isDue && nextRun,
+    "A scheduled run is due since": isDue && nextRun,
+    "Exports in RECONCILE_DIR":
+      folder &&
+      html`${counted(folder.waiting, "waits", "wait")},
+      ${folder.failed === 0 ? "none failed" : html`<span class="bad">${counted(folder.failed, "failed", "failed")}</span>`}${folder.trouble !== undefined && html`; <span class="bad">${folder.trouble}</span>`}`,
+  });
+}
+
+const lastRun = (run: Readings["reconcileRuns"]["folder"]): Html | undefined =>
+  run && html`${ago(run.at)}, in ${duration(run.tookMs)}: ${RESULTS[run.result]}`;
+
+interface DriftTable {
+  readonly caption: string;
+  readonly kinds: readonly DriftKind[];
+  /** Heading → number of each kind. */
+  readonly columns: Readonly<Record<string, (kind: DriftKind) => number>>;
+}
+
+const driftTable = ({ caption, columns, kinds }: DriftTable): Html =>
+  table({
+    caption,
+    rows: kinds,
+    columns: [
+      { heading: "Kind", cell: (kind) => kind },
+      { heading: "Meaning", cell: (kind) => DRIFT[kind] },
+      ...Object.entries(columns).map(
+        ([heading, cell]) => ({ heading, cell, isNumber: true }) as const,
+      ),
+    ],
+  });

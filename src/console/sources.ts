@@ -1,16 +1,13 @@
 /** The tab Sources: when each source was heard last, and which requests of senders were refused. */
 import { counted } from "../ops/counted.ts";
-import { duration } from "../status/duration.ts";
+import { duration } from "../status/clock-time.ts";
 import type { Readings } from "../status/readings.ts";
 import { clockAheadNow, isSilent, refusedIn, type RefusedRequests } from "../status/senders.ts";
 import { sumOf } from "../state/outcomes.ts";
-import { html, type Html } from "./html.ts";
-import { live, tabPath } from "./layout.ts";
-import { ago } from "./moment.ts";
-import type { ConsolePorts } from "./ports.ts";
+import { html, type Html, ago, table } from "./html.ts";
+import { live, tabPath, type Pages } from "./pages.ts";
+import type { ConsolePorts } from "./access.ts";
 import { runbookView } from "./remedies.ts";
-import type { Pages } from "./pages.ts";
-import { table } from "./table.ts";
 
 /** Sources that are shown: those heard last. */
 const MOST = 500;

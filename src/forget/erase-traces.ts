@@ -2,13 +2,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { readJobs } from "../event/job-data.ts";
 import type { Stores } from "../status/stores.ts";
-import { type Counts, TraceFinder, type Traces, TRACES } from "./find-traces.ts";
-import type { Piece } from "./read-traces.ts";
-import { eraseRecord } from "./record-traces.ts";
+import {
+  type Counts,
+  TraceFinder,
+  type Traces,
+  TRACES,
+  type Piece,
+  eraseRecord,
+  eventNames,
+} from "./find-traces.ts";
 import type { Mapping } from "../mapping/mapping.ts";
 import { counted } from "../ops/counted.ts";
 import type { ActBy } from "../state/audit-acts.ts";
-import { eventNames } from "./name-event.ts";
 import type { Redis } from "ioredis";
 
 /** Pause before the next search, while a job or a request is under way, ms. */

@@ -1,10 +1,80 @@
 /** Finds what Redis holds about one person. */
 import { RecordNames } from "../state/record-names.ts";
 import type { Stores } from "../status/stores.ts";
-import type { EventNames } from "./name-event.ts";
-import { Person } from "./person.ts";
-import { readHistories, readPieces, type Piece, type Place } from "./read-traces.ts";
-import { lookAtRecord, type RecordTrace } from "./record-traces.ts";
+import {
+  subjectIn,
+  MAX_DEPTH,
+  parseEvent,
+  splitSubject,
+  isDeeperThan,
+} from "../event/crm-event.ts";
+import { jsonIn } from "../event/exact-json.ts";
+import { redriveOf } from "../event/inbox.ts";
+import { JOB_STATES, readJobs } from "../event/job-data.ts";
+import { scanHash, scanSorted } from "../state/scan.ts";
+import { DamagedValue } from "../state/sealing.ts";
+import { thinPointerIn } from "../state/thin-events.ts";
+import { deadLetterId } from "../sync/dead-letter.ts";
+import { LANES } from "../event/lane.ts";
+import { forget } from "../sync/person.ts";
+import { storeRow, unchanged, type ReadRecord } from "../state/record-store.ts";
+import type { Call } from "../state/store.ts";
+import { isObject } from "../mapping/is-object.ts";
+import { mapEventRecord } from "../mapping/map-event-record.ts";
+import type { Mapping } from "../mapping/mapping.ts";
+import type { TenantLists } from "../service-spec/tenant-lists.ts";
+
+/** By what the traces of one person are known: crmCodes, and records of the CRM. Pure. */
+
+/** What one trace names. */
+interface Named {
+  readonly crmCode?: string | undefined;
+  /** `<object>/<recordId>` */
+  readonly subject?: string | undefined;
+  /** Records that were merged into this one: they are named, the trace is not about them. */
+  readonly merged?: readonly string[] | undefined;
+}
+
+/**
+ * Only one step leads from a name to the next: to the crmCodes of a given record, and to the records
+ * of these crmCodes. A record that has two crmCodes, or a crmCode that two records share, must not
+ * lead to another person.
+ */
+class Person {
+  readonly #given: ReadonlySet<string>;
+  readonly crmCodes: Set<string>;
+  readonly subjects: Set<string>;
+
+  /** @param names each a crmCode or a subject. */
+  constructor(names: readonly string[]) {
+    this.#given = new Set(names);
+    this.crmCodes = new Set(names);
+    this.subjects = new Set(names);
+  }
+
+  learnFrom(all: readonly Named[]): void {
+    for (const { crmCode, subject } of all) {
+      if (crmCode !== undefined && subject !== undefined && this.#given.has(subject))
+        this.crmCodes.add(crmCode);
+    }
+    for (const { crmCode, subject } of all) {
+      if (crmCode !== undefined && subject !== undefined && this.crmCodes.has(crmCode))
+        this.subjects.add(subject);
+    }
+  }
+
+  isIn({ crmCode, subject }: Named): boolean {
+    if (crmCode !== undefined) return this.crmCodes.has(crmCode);
+    return subject !== undefined && this.subjects.has(subject);
+  }
+
+  /** Whether the trace is of another crmCode, and names one of the records all the same. */
+  isRelated(named: Named): boolean {
+    const { subject, merged = [] } = named;
+    const names = subject === undefined ? merged : [subject, ...merged];
+    return !this.isIn(named) && names.some((name) => this.subjects.has(name));
+  }
+}
 
 /** Kinds of traces, in the words that the command prints. */
 export const TRACES = {
@@ -19,7 +89,7 @@ export const TRACES = {
   tries: ["count of tries", "counts of tries"],
 } as const satisfies Readonly<Record<RecordTrace | Place, readonly [one: string, many: string]>>;
 
-export type TraceKind = keyof typeof TRACES;
+type TraceKind = keyof typeof TRACES;
 export type Counts = Partial<Record<TraceKind, number>>;
 
 export type Traces = Awaited<ReturnType<TraceFinder["find"]>>;
@@ -99,4 +169,238 @@ export class TraceFinder {
     }
     this.#person.learnFrom(all);
   }
+}
+
+/** Values that are read at once: few, because their events may be large. */
+const PAGE = 10;
+
+/** A job that waits has its thin event beside it. */
+const FETCH_STATES = ["active", "failed"] as const;
+
+/**
+ * `staged` and `verify`: kept under the crmCode itself, so they only tell further names. `history`: of
+ * a record in the CRM; that of a relation is kept under its crmCode as well.
+ */
+type Place = "inbox" | "fetch" | "dead" | "staged" | "verify" | "told" | "history";
+
+export interface Piece extends Named {
+  readonly place: Place;
+  /** Of the job, the thin event, the dead letter or the outcome; the subject of a history. */
+  readonly id: string;
+}
+
+/** Reads in the order in which a change moves: one that moves meanwhile is read twice, and never missed. */
+async function* readPieces(stores: Stores, names: EventNames): AsyncGenerator<Piece> {
+  yield* readInbox(stores, names);
+  yield* readFetches(stores);
+  yield* readStaged(stores);
+  yield* readDeadLetters(stores, names);
+  for await (const { name, ...named } of stores.told.named()) {
+    yield { place: "told", id: name, ...named };
+  }
+}
+
+/** To which crmCodes these names lead, and the records that the histories of each tell. */
+async function readHistories(
+  { history }: Stores,
+  lookup: RecordNames,
+  names: Iterable<string>,
+): Promise<Named[]> {
+  const told: Named[] = [];
+  for (const name of names) {
+    const { crmCodes, subject } = await lookup.find(name);
+    told.push(...crmCodes.map((crmCode) => ({ crmCode, subject })));
+    for (const crmCode of crmCodes) {
+      for (const step of await history.read({ crmCode })) {
+        if (step.kind === "event") told.push({ crmCode, subject: step.event.subject });
+      }
+    }
+  }
+  return told;
+}
+
+async function* readInbox({ inbox }: Stores, names: EventNames): AsyncGenerator<Piece> {
+  for await (const job of readJobs(inbox.queue, JOB_STATES)) {
+    const letter = redriveOf(job);
+    const named =
+      letter === undefined
+        ? await names.of(await unlessDamaged(inbox.read(job), undefined))
+        : nameOfLetter(letter);
+    yield { place: "inbox", id: job.id ?? "", ...named };
+  }
+}
+
+/** What somebody has damaged names nothing, and must not keep others from being erased. */
+const unlessDamaged = <Value>(opened: Promise<Value>, otherwise: Value): Promise<Value> =>
+  opened.catch((error: unknown) => {
+    if (error instanceof DamagedValue) return otherwise;
+    throw error;
+  });
+
+/** What the id of a dead letter says, as a redrive has it. */
+function nameOfLetter(id: string): Named {
+  const prefix = deadLetterId("");
+  return id.startsWith(prefix) ? { crmCode: id.slice(prefix.length) } : {};
+}
+
+/** A thin event and its job have the same name: the CRM, a bar, the subject. */
+async function* readFetches({ keys, redis, thinEvents }: Stores): AsyncGenerator<Piece> {
+  for await (const fields of scanHash(redis, keys.thinEvents, PAGE)) {
+    for (const [field] of fields) {
+      yield { place: "fetch", id: field, subject: field.slice(field.indexOf("|") + 1) };
+    }
+  }
+  for await (const job of readJobs(thinEvents.queue, FETCH_STATES)) {
+    const pointer = thinPointerIn(job);
+    if (pointer === undefined) continue;
+    yield { place: "fetch", id: job.deduplicationId ?? "", subject: pointer.subject };
+  }
+}
+
+async function* readStaged({ keys, redis, staged }: Stores): AsyncGenerator<Piece> {
+  const lists = [...LANES.map(keys.unsynced), keys.heldTerminations, keys.verify];
+  for (const list of lists) {
+    for await (const waiting of scanSorted(redis, list, PAGE)) {
+      const codes = waiting.map(([crmCode]) => crmCode);
+      const events = await Promise.all(
+        codes.map((crmCode) => unlessDamaged(staged.events([crmCode]), [])),
+      );
+      for (const [index, crmCode] of codes.entries()) {
+        for (const event of events[index]?.flat() ?? []) {
+          yield { place: "staged", id: crmCode, crmCode, subject: subjectIn(jsonIn(event)) };
+        }
+      }
+    }
+  }
+}
+
+async function* readDeadLetters({ deadLetters }: Stores, names: EventNames): AsyncGenerator<Piece> {
+  for await (const { id, crmCode, event } of deadLetters.all()) {
+    const named = await names.of(jsonIn(event) ?? event);
+    // A merge makes one letter for each of its records.
+    const own = crmCode === undefined ? named : { ...named, crmCode };
+    yield { place: "dead", id, ...own };
+  }
+}
+
+/** Entries read in one round trip. */
+const SUBJECTS_AT_ONCE = 1000;
+
+/** A day longer than ids of events are surely remembered: then no sender sends an older event again. */
+const ORDER_KEPT_S = 8 * 86_400;
+
+type RecordTrace = "staged" | "ledger" | "verify" | "tries" | "history";
+
+interface RecordTraces {
+  readonly found: readonly RecordTrace[];
+  /** A request of the record is under way; nothing is erased until it has ended. */
+  readonly isHeld: boolean;
+}
+
+type Needed = Pick<Stores, "keys" | "records" | "redis">;
+
+async function lookAtRecord(stores: Needed, crmCode: string): Promise<RecordTrace[]> {
+  const { keys, records, redis } = stores;
+  const read = await records.read(crmCode);
+  const hasHistory =
+    (await redis.exists(keys.history("crmCode", crmCode))) === 1 ||
+    (await subjectsOf(stores, crmCode)).length > 0;
+  return tracesIn(read, hasHistory);
+}
+
+/** In one step, so that no worker can take the record in between. @returns what it has erased. */
+export async function eraseRecord(stores: Needed, crmCode: string): Promise<RecordTraces> {
+  const { keys, records } = stores;
+  const history = keys.history("crmCode", crmCode);
+  const subjects = await subjectsOf(stores, crmCode);
+  const more: Call[] = [["EXISTS", history]];
+  return records.change<RecordTraces>(crmCode, more, (read) => {
+    const forgotten = forget(read, read);
+    if (forgotten.kind === "held") return unchanged({ found: [], isHeld: true });
+    const { isAbsent, row } = forgotten;
+    const hasHistory = read.more[0] === 1 || subjects.length > 0;
+    const found = tracesIn(read, hasHistory);
+    const kept: Call[] =
+      row === undefined || found.length === 0
+        ? []
+        : [
+            [
+              "SET",
+              keys.erased(crmCode),
+              storeRow(row, read.epoch),
+              ...(isAbsent ? ["EX", ORDER_KEPT_S] : []),
+            ],
+          ];
+    return {
+      record: undefined,
+      outcome: { found, isHeld: false },
+      checks: records.checksOf(read),
+      calls: [
+        ["DEL", keys.staged(crmCode)],
+        ["HDEL", keys.ledger, crmCode],
+        ["DEL", history],
+        ...(subjects.length === 0 ? [] : [["HDEL", keys.subjects, ...subjects] as const]),
+        ["ZREM", keys.terminations, crmCode],
+        ...records.placeCalls(crmCode, read.staged, undefined),
+        // Last: a full Redis lets a script go on that has deleted something.
+        ...kept,
+      ],
+    };
+  });
+}
+
+/** The records of the CRM, as hashes, of which Redis knows that they led to this crmCode. */
+async function subjectsOf({ keys, redis }: Needed, crmCode: string): Promise<string[]> {
+  const found: string[] = [];
+  for await (const page of scanHash(redis, keys.subjects, SUBJECTS_AT_ONCE)) {
+    found.push(...page.filter(([, code]) => code === crmCode).map(([subject]) => subject));
+  }
+  return found;
+}
+
+function tracesIn({ rowText, staged }: ReadRecord, hasHistory: boolean): RecordTrace[] {
+  const isProof = staged?.phase === "proven" || staged?.phase === "left";
+  return [
+    ...(staged !== undefined && !isProof ? (["staged"] as const) : []),
+    ...(rowText === "" ? [] : (["ledger"] as const)),
+    ...(isProof ? (["verify"] as const) : []),
+    ...(staged?.failure === undefined ? [] : (["tries"] as const)),
+    ...(hasHistory ? (["history"] as const) : []),
+  ];
+}
+
+/** Names what events are about, with the crmCode that the mapping makes of their records. */
+export const eventNames = (mapping: Mapping, lists: TenantLists) => ({
+  /** @param value may be no valid event: then its subject counts, and the crmCode of its record. */
+  async of(value: unknown): Promise<Named> {
+    if (isDeeperThan(MAX_DEPTH, value)) return { subject: subjectIn(value) };
+    const parsed = parseEvent(value, Number.POSITIVE_INFINITY, mapping.ids);
+    const { type, source, subject, data } = parsed.ok ? parsed.event : partsOf(value);
+    if (!parsed.ok && data?.record === undefined) return { subject };
+    const name = subject ?? "";
+    const context = { type, source, subject: name, ...splitSubject(name) };
+    const mapped = await mapEventRecord(mapping, context, data?.record, lists);
+    return { subject, crmCode: mapped.crmCode, merged: data?.merged };
+  },
+
+  /** The crmCode of a record, where the mapping can make it from the subject alone. */
+  async crmCodeOf(subject: string): Promise<string | undefined> {
+    const context = { type: "crm.record.deleted", source: "", subject, ...splitSubject(subject) };
+    const mapped = await mapping.map(context, undefined, lists);
+    return mapped.crmCode;
+  },
+});
+
+type EventNames = ReturnType<typeof eventNames>;
+
+/** What can be used of something that is no valid event. */
+function partsOf(value: unknown) {
+  const { type, source, data } = isObject(value) ? value : {};
+  const record = isObject(data) && isObject(data["record"]) ? data["record"] : undefined;
+  return {
+    type: typeof type === "string" ? type : "",
+    source: typeof source === "string" ? source : "",
+    subject: subjectIn(value),
+    data: { record, merged: undefined },
+  };
 }

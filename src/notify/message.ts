@@ -5,8 +5,7 @@ import type { Config } from "../config.ts";
 import { counted } from "../ops/counted.ts";
 import { printable } from "../ops/printable.ts";
 import type { Reconciliation } from "../state/reconciliations.ts";
-import { clockTime } from "../status/clock-time.ts";
-import { duration } from "../status/duration.ts";
+import { clockTime, duration } from "../status/clock-time.ts";
 import { DRIFT, DRIFT_KINDS } from "../sync/drift.ts";
 import type { Notice } from "./transitions.ts";
 

@@ -6,7 +6,7 @@ import { proxyOf, type Config } from "../config.ts";
 import { printable } from "../ops/printable.ts";
 import type { SecretText } from "../ops/secrets.ts";
 import { createAgent, fetchOver, type Dispatcher } from "../ops/undici.ts";
-import { sessionNames, type Claims, type Roles } from "./signed-in.ts";
+import { sessionNames, type Claims, type Roles } from "./person.ts";
 
 /** How long the provider may take for one answer, s. */
 const TIMEOUT_S = 5;

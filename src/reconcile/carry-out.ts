@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { readOne } from "../ops/redis-reading.ts";
 import { UserError } from "../ops/user-error.ts";
 import { PLAN_LEASE_MS, RENEW_PLAN_MS, type Reconciliations } from "../state/reconciliations.ts";
-import { duration } from "../status/duration.ts";
+import { duration } from "../status/clock-time.ts";
 import type { Act } from "../state/audit-acts.ts";
 import { applyPlan, type ApplyView } from "./apply-plan.ts";
 import type { Applied } from "./feed.ts";

@@ -2,12 +2,10 @@
 import { counted } from "../ops/counted.ts";
 import { sumOf } from "../state/outcomes.ts";
 import { requestsFor } from "./backlog.ts";
-import { clockTime } from "./clock-time.ts";
+import { clockTime, duration, localTime } from "./clock-time.ts";
 import { warning, type Finding } from "./finding.ts";
 import type { Readings } from "./readings.ts";
 import { sentAt } from "./stops.ts";
-import { duration } from "./duration.ts";
-import { localTime } from "./local-time.ts";
 
 export type BulkStatus = ReturnType<typeof bulkStatusOf>;
 

@@ -1,8 +1,7 @@
 /** CRMs: whether they are as the mapping needs them, return their records, and tell their changes. Pure. */
 import { counted } from "../ops/counted.ts";
 import type { PullState } from "../state/pulls.ts";
-import { clockTime } from "./clock-time.ts";
-import { duration } from "./duration.ts";
+import { clockTime, duration } from "./clock-time.ts";
 import { finding, warning, type Finding } from "./finding.ts";
 import type { Readings } from "./readings.ts";
 

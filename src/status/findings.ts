@@ -21,14 +21,16 @@ import {
   rejectionFindings,
   retryFindings,
   slownessFindings,
+  approvalFindings,
+  emptiedFindings,
+  terminationFindings,
 } from "./change-findings.ts";
-import { clockTime } from "./clock-time.ts";
+import { clockTime, duration } from "./clock-time.ts";
 import { crmFindings, fetchFindings, pullFindings } from "./crm-findings.ts";
-import { duration } from "./duration.ts";
 import { finding, warning, type Finding } from "./finding.ts";
-import { approvalFindings, emptiedFindings, terminationFindings } from "./held-findings.ts";
-import { notificationFindings, outcomeFindings } from "./notification-findings.ts";
 import {
+  notificationFindings,
+  outcomeFindings,
   auditFindings,
   processFindings,
   sealingFindings,

@@ -14,7 +14,7 @@ import { LANES, type Lane } from "../event/lane.ts";
 import { MAX_SOURCES } from "../state/sources.ts";
 import { DENIAL_CAUSES } from "../sync/outcomes.ts";
 import { bulkPending } from "./bulk.ts";
-import { unusuallyEmptied } from "./held-findings.ts";
+import { unusuallyEmptied } from "./change-findings.ts";
 import { completeAt, overduePulls } from "./crm-findings.ts";
 import { QUEUE_STATES } from "./queue-reading.ts";
 import type { Readings, TimelyReadings } from "./readings.ts";
@@ -22,6 +22,8 @@ import { nextRunAt } from "./reconcile-findings.ts";
 import { areProcessesUnknown } from "./rejected-writes.ts";
 import { clockAheadNow } from "./senders.ts";
 import { drainedAt, STOP_REASONS, stopReasonsIn } from "./stops.ts";
+import { expose, type MetricsFormat } from "../ops/exposition.ts";
+import type { Metrics } from "./metrics.ts";
 
 /** `fallback`: steady pacing that was not configured, after an unexplained 429. */
 const PACINGS = ["burst", "steady", "fallback"] as const;
@@ -30,17 +32,15 @@ type Labels = Readonly<Record<string, string>>;
 type Sample = readonly [labels: Labels, value: number];
 
 interface SharedGauge {
-  /** Without the prefix `crmsync_`. */
-  readonly name: string;
   readonly help: string;
   readonly labels?: readonly string[];
   /** A number for a gauge without labels; undefined: not known now. */
   read(readings: Readings): number | undefined | readonly Sample[];
 }
 
-const GAUGES: readonly SharedGauge[] = [
-  {
-    name: "queue_jobs",
+/** By their names, without the prefix `crmsync_`. */
+const GAUGES: Readonly<Record<string, SharedGauge>> = {
+  queue_jobs: {
     help: "Jobs in each queue, by state; of the queue sync: records in the line that may be sent (wait), are being sent (active), and wait for a retry (delayed).",
     labels: ["queue", "state"],
     read: ({ inboxJobs, syncJobs, fetchJobs }) =>
@@ -52,94 +52,77 @@ const GAUGES: readonly SharedGauge[] = [
         QUEUE_STATES.map((state): Sample => [{ queue, state }, jobs[state] ?? 0]),
       ),
   },
-  {
-    name: "oldest_unsynced_age_seconds",
+  oldest_unsynced_age_seconds: {
     help: "Age of the oldest change that is not yet on the service; 0 when there is none.",
     labels: ["lane"],
     read: ({ now, oldest }) => byLane((lane) => ageSeconds(now, oldest[lane])),
   },
-  {
-    name: "unsynced_records",
+  unsynced_records: {
     help: "Records with a change that is not yet on the service.",
     labels: ["lane"],
     read: ({ unsynced }) => byLane((lane) => unsynced[lane]),
   },
-  {
-    name: "bulk_pending",
+  bulk_pending: {
     help: "Changes of the lane bulk that are not on the service: those that wait, and those that a plan of crmsync reconcile has still to feed.",
     read: bulkPending,
   },
-  {
-    name: "bulk_paused",
+  bulk_paused: {
     help: "1 while an operator has paused the lane bulk.",
     read: ({ bulkPause }) => (bulkPause === undefined ? 0 : 1),
   },
-  {
-    name: "held_terminations",
+  held_terminations: {
     help: "Changes that wait for a person: terminations beyond TERMINATE_LIMIT or of a record that did not write the relation, and updates beyond EMPTY_LIMIT.",
     read: ({ terminations }) => terminations.held,
   },
-  {
-    name: "emptied_relations",
+  emptied_relations: {
     help: "Relations of which updates of the last hour empty this field; no sample of a field that none has emptied.",
     labels: ["field"],
     read: ({ emptied }) => emptied.map((one): Sample => [{ field: one.field }, one.emptied]),
   },
-  {
-    name: "unusually_emptied_fields",
+  unusually_emptied_fields: {
     help: "Fields that more relations lose within an hour than EMPTY_LIMIT allows.",
     read: (readings) => unusuallyEmptied(readings).length,
   },
-  {
-    name: "pull_last_success_timestamp_seconds",
+  pull_last_success_timestamp_seconds: {
     help: "When the last pull of a CRM began that has brought all its changes; before the first one, when it was first tried.",
     labels: ["crm"],
     read: ({ pulls }) =>
       Object.entries(pulls).map(([crm, state]): Sample => [{ crm }, completeAt(state) / 1000]),
   },
-  {
-    name: "pulls_overdue",
+  pulls_overdue: {
     help: "CRMs of PULL_FROM that have not told their changes for three intervals and ten minutes.",
     read: (readings) => overduePulls(readings).length,
   },
-  {
-    name: "dead_letters",
+  dead_letters: {
     help: "Changes that wait for a person.",
     read: ({ deadLetters }) => deadLetters,
   },
-  {
-    name: "dead_letters_expiring",
+  dead_letters_expiring: {
     help: "Dead letters that are deleted within three days, or within half of DEAD_LETTER_DAYS if that is less.",
     read: ({ expiring }) => expiring?.soon ?? 0,
   },
-  {
-    name: "quota_limit",
+  quota_limit: {
     help: "Requests allowed in one hour window.",
     read: ({ quota }) => quota.limit,
   },
-  {
-    name: "quota_remaining",
+  quota_remaining: {
     help: "Requests that may still start now in this hour window.",
     read: ({ quota }) => quota.remaining,
   },
-  {
-    name: "quota_reset_timestamp_seconds",
+  quota_reset_timestamp_seconds: {
     help: "When the next spent request of the hour returns.",
     read: ({ quota }) => quota.resetAt / 1000,
   },
-  {
-    name: "quota_pacing",
+  quota_pacing: {
     help: "1 for the current pacing; fallback: steady after an unexplained 429.",
     labels: ["mode"],
     read: ({ fallback, quota }) => oneOf("mode", PACINGS, fallback ? "fallback" : quota.pacing),
   },
-  {
-    name: "backlog_drained_timestamp_seconds",
+  backlog_drained_timestamp_seconds: {
     help: "When the backlog will be drained at the quota's rate; no sample while that is unknown.",
     read: (readings) => seconds(drainedAt(readings)),
   },
-  {
-    name: "sending_stopped",
+  sending_stopped: {
     help: "1 while all sending is stopped for this reason.",
     labels: ["reason"],
     read: (readings) => {
@@ -147,8 +130,7 @@ const GAUGES: readonly SharedGauge[] = [
       return STOP_REASONS.map((reason): Sample => [{ reason }, stopped.has(reason) ? 1 : 0]);
     },
   },
-  {
-    name: "auth_state",
+  auth_state: {
     help: "1 for the current state of the service's access check.",
     labels: ["state"],
     read: ({ denial }) => {
@@ -156,13 +138,11 @@ const GAUGES: readonly SharedGauge[] = [
       return oneOf("state", states, denial === undefined ? "ok" : `${denial.cause}_denied`);
     },
   },
-  {
-    name: "token_issued_timestamp_seconds",
+  token_issued_timestamp_seconds: {
     help: "When the service token was issued; 0 if SERVICE_TOKEN_ISSUED_AT is not set.",
     read: ({ tokenIssuedAt }) => seconds(tokenIssuedAt) ?? 0,
   },
-  {
-    name: "source_last_event_timestamp_seconds",
+  source_last_event_timestamp_seconds: {
     help: "When the newest event of a source arrived.",
     labels: ["source"],
     read: ({ sources }) =>
@@ -170,8 +150,7 @@ const GAUGES: readonly SharedGauge[] = [
         .slice(0, MAX_SOURCES)
         .map(([source, at]): Sample => [{ source }, at / 1000]),
   },
-  {
-    name: "source_clock_ahead_seconds",
+  source_clock_ahead_seconds: {
     help: "By how much the clock of a source was ahead of Redis' clock within the last hour; else 0.",
     labels: ["source"],
     read: ({ now, sources, clocksAhead }) =>
@@ -179,8 +158,7 @@ const GAUGES: readonly SharedGauge[] = [
         .slice(0, MAX_SOURCES)
         .map((source): Sample => [{ source }, clockAheadNow(now, clocksAhead[source]) / 1000]),
   },
-  {
-    name: "processes",
+  processes: {
     help: "Running processes that have each role; no sample while Redis rejects writes, heartbeats among them.",
     labels: ["role"],
     read: (readings) =>
@@ -193,30 +171,25 @@ const GAUGES: readonly SharedGauge[] = [
             ];
           }),
   },
-  {
-    name: "audit_act_age_seconds",
+  audit_act_age_seconds: {
     help: "Age of the oldest act of an operator that has no line in an audit trail yet; 0 when there is none.",
     read: ({ now, actWaitsSince }) => ageSeconds(now, actWaitsSince),
   },
-  {
-    name: "drift_relations",
+  drift_relations: {
     help: "Relations that differed from the CRM at the last comparison and were not repaired by its plan; no sample before the first one.",
     labels: ["kind"],
     read: ({ reconciliation }) =>
       reconciliation && DRIFT_KINDS.map((kind): Sample => [{ kind }, reconciliation.drift[kind]]),
   },
-  {
-    name: "reconcile_last_run_timestamp_seconds",
+  reconcile_last_run_timestamp_seconds: {
     help: "When the CRM was last compared with the service; no sample before the first time.",
     read: ({ reconciliation }) => seconds(reconciliation?.at),
   },
-  {
-    name: "reconcile_last_duration_seconds",
+  reconcile_last_duration_seconds: {
     help: "How long the last comparison of the CRM with the service took; no sample before the first time.",
     read: ({ reconciliation }) => seconds(reconciliation?.tookMs),
   },
-  {
-    name: "reconcile_last_result",
+  reconcile_last_result: {
     help: "1 for how the last reconciliation that a daemon began has ended (stopped: a guard asks for a person); no sample before the first one.",
     labels: ["source", "result"],
     read: ({ reconcileRuns }) =>
@@ -229,13 +202,11 @@ const GAUGES: readonly SharedGauge[] = [
         ]);
       }),
   },
-  {
-    name: "reconcile_next_run_timestamp_seconds",
+  reconcile_next_run_timestamp_seconds: {
     help: "When the next scheduled reconciliation is due, or was due and has not ended; no sample without RECONCILE_CRON, nor while a plan is carried out.",
     read: (readings) => seconds(nextRunAt(readings)),
   },
-  {
-    name: "reconcile_folder_files",
+  reconcile_folder_files: {
     help: "Files in RECONCILE_DIR that were not compared yet, and those in its folder failed; no sample when no process looks at one.",
     labels: ["state"],
     read: ({ folder }) =>
@@ -244,19 +215,16 @@ const GAUGES: readonly SharedGauge[] = [
         [{ state: "failed" }, folder.failed],
       ],
   },
-  {
-    name: "reconcile_folder_blocked",
+  reconcile_folder_blocked: {
     help: "1 when RECONCILE_DIR cannot be used, or its next file waits for something that failed; no sample when no process looks at one.",
     read: ({ folder }) => folder && (folder.trouble === undefined ? 0 : 1),
   },
-  {
-    name: "redis_durable",
+  redis_durable: {
     help: "1 when Redis has AOF on, can write it, and evicts nothing; the embedded one must have its folder, too.",
     read: ({ isRedisDirGone, redis }) =>
       durabilityProblems(redis, isRedisDirGone).length === 0 ? 1 : 0,
   },
-  {
-    name: "redis_saves_failing",
+  redis_saves_failing: {
     help: "1 when the last rewrite of Redis' append-only file, or its last RDB save, failed.",
     labels: ["kind"],
     read: ({ redis: { rewritesSucceed, savesSucceed } }) => [
@@ -264,17 +232,15 @@ const GAUGES: readonly SharedGauge[] = [
       [{ kind: "rdb_save" }, savesSucceed ? 0 : 1],
     ],
   },
-  {
-    name: "redis_memory_used_bytes",
+  redis_memory_used_bytes: {
     help: "Memory that Redis uses.",
     read: ({ redis }) => redis.usedBytes,
   },
-  {
-    name: "redis_memory_limit_bytes",
+  redis_memory_limit_bytes: {
     help: "Memory that Redis may use; 0: no limit.",
     read: ({ redis }) => redis.limitBytes,
   },
-];
+};
 
 /**
  * @returns shows these readings; undefined when they are not known: no gauge has a sample then, and none of
@@ -284,7 +250,9 @@ export function createGauges(registry: Registry, version: string) {
   const registers = [registry];
   const define = (name: string, help: string, labelNames: readonly string[] = []) =>
     new Gauge({ name: `crmsync_${name}`, help, labelNames, registers });
-  const gauges = GAUGES.map((row) => ({ row, gauge: define(row.name, row.help, row.labels) }));
+  const gauges = Object.entries(GAUGES).map(([name, row]) => {
+    return { row, gauge: define(name, row.help, row.labels) };
+  });
   const redisUp = define("redis_up", "1 when Redis answered this scrape of this process.");
   const redisPing = define(
     "redis_ping_seconds",
@@ -321,3 +289,37 @@ const seconds = (ms: number | undefined): number | undefined =>
 
 const ageSeconds = (now: number, since: number | undefined): number =>
   since === undefined ? 0 : Math.max(0, (now - since) / 1000);
+
+export type Scrape = ReturnType<typeof createScrape>;
+
+export function createScrape(
+  metrics: Metrics,
+  version: string,
+  read: () => Promise<TimelyReadings>,
+) {
+  const show = createGauges(metrics.registry, version);
+  let running: Promise<void> | undefined;
+
+  async function refresh(): Promise<void> {
+    const now = await read();
+    show(now);
+    // A source that another process knows starts at 0 here, so that its first event counts.
+    for (const source of Object.keys(now.readings?.sources ?? {})) {
+      metrics.eventsReceived.inc({ source: metrics.sourceLabel(source) }, 0);
+    }
+  }
+
+  /** Scrapes that overlap share one reading of Redis. */
+  function refreshed(): Promise<void> {
+    running ??= refresh().finally(() => (running = undefined));
+    return running;
+  }
+
+  return {
+    /** The text of GET /metrics. */
+    async text(format: MetricsFormat = "text"): Promise<string> {
+      await refreshed();
+      return expose(metrics.registry, format);
+    },
+  };
+}

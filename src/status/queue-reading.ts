@@ -1,7 +1,7 @@
 /** What is read of one BullMQ queue: by our own script, so that it shares the others' round trip. */
 import type { Queue } from "bullmq";
 import { scriptReading } from "../ops/redis-reading.ts";
-import { duration } from "./duration.ts";
+import { duration } from "./clock-time.ts";
 
 /** crmsync needs the first five. Clients before BullMQ 6 fill `paused`; flows fill `waiting-children`. */
 export const QUEUE_STATES = [

@@ -1,8 +1,7 @@
 /** The status as text: one line each, findings first. */
 import { counted } from "../ops/counted.ts";
 import { bulkText } from "./bulk.ts";
-import { duration } from "./duration.ts";
-import { localTime } from "./local-time.ts";
+import { duration, localTime } from "./clock-time.ts";
 import { areProcessesUnknownIn, type Status } from "./status.ts";
 
 /** Styles a text; a stream without colours leaves it as it is. */

@@ -1,9 +1,8 @@
 /** What the claims of the identity provider make of a person. */
 import { expect, test } from "vitest";
 import { readConfig } from "../../src/config.ts";
-import { openSignedIn, readSession } from "../../src/console/session.ts";
-import { maybeSamePerson } from "../../src/people/person.ts";
-import { personOf, sessionNames } from "../../src/people/signed-in.ts";
+import { openSignedIn, readSession } from "../../src/console/access.ts";
+import { maybeSamePerson, personOf, sessionNames } from "../../src/people/person.ts";
 
 const ROLES = {
   OIDC_CLAIM: "groups",

@@ -13,7 +13,7 @@ import { clockTime } from "../../status/clock-time.ts";
 import { printAsked } from "../asked.ts";
 import { actorOf, operatorName } from "../operator.ts";
 import { printEither } from "../output.ts";
-import type { ReconcileOptions } from "./options.ts";
+import type { ReconcileOptions } from "./compare.ts";
 import { showBar } from "../bars.ts";
 
 /** How often it is looked whether a daemon runs that sends the changes, ms. */

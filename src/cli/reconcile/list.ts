@@ -17,9 +17,8 @@ import type { NotedPlan } from "../../state/comparisons.ts";
 import { clockTime } from "../../status/clock-time.ts";
 import type { Stores } from "../../status/stores.ts";
 import { DRIFT_KINDS, NO_DRIFT } from "../../sync/drift.ts";
-import { recordAct } from "../operator.ts";
+import { recordAct, withStores } from "../operator.ts";
 import { print, printEither } from "../output.ts";
-import { withStores } from "../with-stores.ts";
 
 interface Listed extends PastComparison {
   /** Where its plan is; null: not where crmsync writes plans on this machine, or there is none. */

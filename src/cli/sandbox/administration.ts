@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { counted } from "../../ops/counted.ts";
-import { printableLines } from "../../ops/printable.ts";
+import { printableLines, printable } from "../../ops/printable.ts";
 import { textOfUtf8 } from "../../ops/utf8-text.ts";
 import { Administration, DEFAULT_TENANT, type TenantName } from "../../sandbox/administration.ts";
 import { openDatabase } from "../../sandbox/database.ts";
@@ -10,10 +10,15 @@ import type { Environment } from "../../sandbox/directory.ts";
 import { RelationStore } from "../../sandbox/relation-store.ts";
 import { DEFAULT_DATABASE } from "../../sandbox/serve.ts";
 import { parseTenantValues, schemaConfig } from "../../sandbox/tenant-values.ts";
-import { Choice } from "../choice.ts";
-import { wholeNumber } from "../whole-number.ts";
-import { exportAll, importAll, type Result, type Session } from "./transfer.ts";
+import { Choice, wholeNumber, WrongUsage } from "../arguments.ts";
 import { withUserErrors } from "./user-errors.ts";
+import { stat } from "node:fs/promises";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { UserError } from "../../ops/user-error.ts";
+import { writeWhole } from "../../ops/write-whole.ts";
+import { exportRelations, importRelations } from "../../sandbox/transfer.ts";
+import { linesOf, openTextFile } from "../text-lines.ts";
 
 interface Flags {
   readonly db?: string | undefined;
@@ -254,4 +259,57 @@ async function runOn(flags: Flags, args: string[], work: Work): Promise<void> {
   } finally {
     database.close();
   }
+}
+
+/** What a command on the database file works with. */
+interface Session {
+  readonly administration: Administration;
+  /** The database file. */
+  readonly file: string;
+  /** The client that the command is about. */
+  readonly tenant: TenantName;
+  readonly store: RelationStore;
+}
+
+/** What is printed: with --json the value, otherwise the lines. */
+type Result = readonly [value: unknown, lines: readonly string[]];
+
+const STDOUT = "-";
+
+async function exportAll(session: Session, [file = STDOUT]: string[]): Promise<void> {
+  if (file !== STDOUT && (await isSameFile(file, session.file))) {
+    throw new WrongUsage(`${file} is the database: the export would overwrite it`);
+  }
+  const { administration, tenant, store } = session;
+  const tenantId = administration.tenantId(tenant);
+  const lines = exportRelations(store, tenantId);
+  if (file === STDOUT) return pipeline(Readable.from(lines), process.stdout, { end: false });
+  try {
+    await writeWhole(file, lines);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
+    throw new UserError(`the export to ${file} failed (${code}); an older file is as it was`);
+  }
+}
+
+/** Whether both names lead to one existing file, perhaps by a link. */
+async function isSameFile(one: string, other: string): Promise<boolean> {
+  const [a, b] = await Promise.all([one, other].map((file) => stat(file).catch(() => undefined)));
+  return a !== undefined && a.ino === b?.ino && a.dev === b.dev;
+}
+
+async function importAll(
+  { administration, tenant, store }: Session,
+  [file = STDOUT]: string[],
+): Promise<Result> {
+  const tenantId = administration.tenantId(tenant);
+  const lines = linesOf(await openTextFile(file));
+  const result = await importRelations(store, tenantId, lines, administration.values(tenant));
+  for (const { line, problems } of result.invalid) {
+    console.error(printable(`line ${line}: ${problems.join("; ")}`));
+  }
+  const { created, updated, invalid } = result;
+  if (invalid.length > 0) process.exitCode = 1;
+  return [result, [`${created} created, ${updated} updated, ${invalid.length} invalid`]];
 }

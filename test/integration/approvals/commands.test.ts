@@ -4,7 +4,7 @@ import { beforeEach, expect, inject, test } from "vitest";
 import { approve } from "../../../src/approvals/decide.ts";
 import { readConfig } from "../../../src/config.ts";
 import { marksOf, operatorNamed } from "../../../src/people/person.ts";
-import { approvalFindings } from "../../../src/status/held-findings.ts";
+import { approvalFindings } from "../../../src/status/change-findings.ts";
 import { takeReadings } from "../../../src/status/readings.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";

@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, it } from "vitest";
 import { readOne } from "../../../src/ops/redis-reading.ts";
-import { eraseRecord } from "../../../src/forget/record-traces.ts";
+import { eraseRecord } from "../../../src/forget/find-traces.ts";
 import type { Keys } from "../../../src/state/keys.ts";
 import { StateAge } from "../../../src/state/state-age.ts";
 import {

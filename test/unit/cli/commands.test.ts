@@ -1,7 +1,7 @@
 /** Every command, as the table of commands defines it. */
 import { InvalidArgumentError, type Command, type Option } from "commander";
 import { expect, test } from "vitest";
-import { Choice } from "../../../src/cli/choice.ts";
+import { Choice } from "../../../src/cli/arguments.ts";
 import { createProgram } from "../../../src/cli/program.ts";
 
 const program = await createProgram();

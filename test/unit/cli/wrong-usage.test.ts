@@ -2,7 +2,7 @@
 import { CommanderError, type Command } from "commander";
 import { expect, test } from "vitest";
 import { createProgram } from "../../../src/cli/program.ts";
-import { WrongUsage } from "../../../src/cli/wrong-usage.ts";
+import { WrongUsage } from "../../../src/cli/arguments.ts";
 
 /** @returns what a person is told. */
 async function refusalOf(args: readonly string[]): Promise<string> {

@@ -6,7 +6,7 @@ import { parseSamples } from "../../../src/demo/daemon-metrics.ts";
 import { durationName, isDuration } from "../../../src/ops/duration-buckets.ts";
 import { createMetrics } from "../../../src/status/metrics.ts";
 import type { Readings, TimelyReadings } from "../../../src/status/readings.ts";
-import { createScrape } from "../../../src/status/scrape.ts";
+import { createScrape } from "../../../src/status/gauges.ts";
 
 const NOW = 1_800_000_000_000;
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Readings } from "../../../src/status/readings.ts";
-import { terminationFindings } from "../../../src/status/held-findings.ts";
+import { terminationFindings } from "../../../src/status/change-findings.ts";
 
 const says = (terminations: Partial<Readings["terminations"]>) =>
   terminationFindings({
