@@ -3,10 +3,8 @@
  * the rules of all notifications, and says which process it is.
  */
 import { backoffMs } from "../src/event/backoff.ts";
-import { messagesOf, type Message } from "../src/notify/message.ts";
-import type { Sender } from "../src/notify/send.ts";
-import { transitions, type Notice, type NotifyState } from "../src/notify/transitions.ts";
-import type { Topic } from "../src/notify/topics.ts";
+import { messagesOf, type Message, type Sender } from "../src/notify/message.ts";
+import { transitions, type Notice, type NotifyState, type Topic } from "../src/notify/topics.ts";
 import { isRedisTrouble } from "../src/ops/redis-trouble.ts";
 import { clockTime } from "../src/status/clock-time.ts";
 import { thisProcess } from "./audit-trail.ts";

@@ -4,15 +4,22 @@
  */
 import { once } from "node:events";
 import type { Redis } from "ioredis";
-import { messagesOf, reconciledNotice, type Message } from "../src/notify/message.ts";
-import { openSender, type Sender, type Sent } from "../src/notify/send.ts";
-import { endOf, topicsIn } from "../src/notify/topics.ts";
 import {
+  messagesOf,
+  reconciledNotice,
+  type Message,
+  openSender,
+  type Sender,
+  type Sent,
+} from "../src/notify/message.ts";
+import {
+  endOf,
+  topicsIn,
   reconciledSince,
   transitions,
   type Notice,
   type NotifyState,
-} from "../src/notify/transitions.ts";
+} from "../src/notify/topics.ts";
 import type { MessageQueue, WaitingMessage } from "../src/state/message-queue.ts";
 import { Notifications } from "../src/state/notifications.ts";
 import { NO_DRIFT } from "../src/sync/drift.ts";

@@ -1,6 +1,5 @@
 /** Tells outcomes to OUTCOME_WEBHOOK: one request at a time, and at most one in some seconds. No change waits for it. */
-import { outcomesBody } from "../src/notify/message.ts";
-import { openPoster } from "../src/notify/send.ts";
+import { outcomesBody, openPoster } from "../src/notify/message.ts";
 import { ToldOutcomes } from "../src/state/told-outcomes.ts";
 import { thisProcess } from "./audit-trail.ts";
 import { tryOldest } from "./notify.ts";

@@ -6,8 +6,14 @@ import { createHash } from "node:crypto";
 import { access, constants, open, stat, type FileHandle } from "node:fs/promises";
 import { hostname } from "node:os";
 import { dirname } from "node:path";
-import { parseLine, type Head, type Line, type LineFields, type LineHashes } from "./line.ts";
-import { readEnd } from "./read-lines.ts";
+import {
+  parseLine,
+  type Head,
+  type Line,
+  type LineFields,
+  type LineHashes,
+  readEnd,
+} from "./line.ts";
 import { onlyMissing } from "./search.ts";
 import type { Sink } from "./stdout-sink.ts";
 import { DatabaseSync } from "node:sqlite";

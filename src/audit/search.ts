@@ -1,8 +1,7 @@
 /** Finds lines of an audit trail on this machine: the newest first for a page, the oldest first for an export. */
 import { open, readdir, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { parseLine, type Line } from "./line.ts";
-import { linesBackwards, readLines } from "./read-lines.ts";
+import { parseLine, type Line, linesBackwards, readLines } from "./line.ts";
 
 export interface AuditFilter {
   /** Part of the name of who acted, asked or approved; in any case of letters. */

@@ -1,7 +1,7 @@
 /** `crmsync approvals`: acts of one person that wait for another one. */
 import { Command } from "commander";
+import { carryOut } from "../approvals/carry-out.ts";
 import {
-  carryOut,
   approve,
   findApproval,
   readApprovals,

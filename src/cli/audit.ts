@@ -2,8 +2,7 @@
 import { resolve } from "node:path";
 import { Command, InvalidArgumentError } from "commander";
 import { whereOf } from "../audit/file-sink.ts";
-import { headText, LineHashes, parseHead, type Head } from "../audit/line.ts";
-import { readLines } from "../audit/read-lines.ts";
+import { headText, LineHashes, parseHead, type Head, readLines } from "../audit/line.ts";
 import {
   chainText,
   Verification,

@@ -11,7 +11,7 @@ import {
 import { counted } from "../ops/counted.ts";
 import { allPrintable, printable } from "../ops/printable.ts";
 import { VERSION } from "../ops/version.ts";
-import { bulkLines } from "../status/bulk.ts";
+import { bulkShareText, bulkText } from "../status/bulk.ts";
 import { localTime } from "../status/clock-time.ts";
 import { readStatus } from "../status/status.ts";
 import { confirmed, print, printEither, printJson } from "./output.ts";
@@ -73,7 +73,7 @@ async function status({ json }: JsonOption): Promise<void> {
   await withStores(async (stores) => {
     const { at, bulk, quota } = await readStatus(stores, VERSION);
     if (json) printJson(bulk, 2);
-    else print(bulkLines(allPrintable(bulk), at, quota.limit).join("\n"));
+    else print(`${bulkText(allPrintable(bulk), at)}\n${bulkShareText(bulk, quota.limit)}`);
   });
 }
 

@@ -15,11 +15,11 @@ import { printable, allPrintable } from "../ops/printable.ts";
 import { recordAct, withStores } from "./operator.ts";
 import { print, printEither, printJson, confirmed } from "./output.ts";
 import { eventOf, laterOf, subjectOf } from "../dead-letters/stored-event.ts";
-import { itemOf } from "../approvals/decide.ts";
+import { itemOf } from "../approvals/carry-out.ts";
 import { dropLetters, redriveLetters, type Done } from "../dead-letters/act.ts";
 import { previewRedrive, type RedrivePreview } from "../dead-letters/preview-redrive.ts";
-import { openRedriveView, type UnknownWhy } from "../dead-letters/forecast.ts";
-import { forecastText, faultOf, laterText, remedyOf, WHY_UNKNOWN } from "../dead-letters/words.ts";
+import { openRedriveView } from "../dead-letters/forecast.ts";
+import { forecastText, faultOf, laterText, remedyOf, previewRows } from "../dead-letters/words.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
 import { styleText } from "node:util";
 import { counted } from "../ops/counted.ts";
@@ -371,23 +371,5 @@ export function sumOfGroups({ letters, inSeveral, groups, leftOut }: DeadGroups)
 }
 
 /** What a redrive would achieve, a line each. */
-export function linesOfPreview(preview: RedrivePreview): string[] {
-  const { sent, settled, fails, unknown, failing } = preview;
-  const line = (count: number, text: string) =>
-    count === 0 ? [] : [`${columnsOf(count)}  ${text}`];
-  return [
-    ...line(sent, "would be sent"),
-    ...line(
-      settled,
-      "would end without a request: unchanged, ignored by the mapping, or replaced by a newer event",
-    ),
-    ...line(fails, "would fail again:"),
-    ...failing.map((group) => {
-      const { letters, reason, ...fault } = allPrintable(group);
-      return `        ${columnsOf(letters)}  ${faultOf(fault)} (${reason})`;
-    }),
-    ...(Object.keys(WHY_UNKNOWN) as UnknownWhy[]).flatMap((why) =>
-      line(unknown[why], `cannot be known beforehand: ${WHY_UNKNOWN[why]}`),
-    ),
-  ];
-}
+const linesOfPreview = (preview: RedrivePreview): string[] =>
+  previewRows(preview).map(([letters, says]) => `${columnsOf(letters)}  ${says}`);

@@ -34,7 +34,7 @@ async function examine(options: { acceptTypes?: true; json?: true }): Promise<vo
   if (options.json) printJson(checks, 2);
   const code = checks.some(({ result }) => result === "fail") ? 1 : 0;
   // The process must end although a connection may hang. When this callback is called, all lines are written.
-  // If a line could not be written, closed-pipe.ts reports that error first.
+  // If a line could not be written, run.ts reports that error first.
   process.stdout.write("", () => setImmediate(() => process.exit(code)));
 }
 

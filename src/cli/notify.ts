@@ -1,8 +1,15 @@
 /** `crmsync notify`: tests where notifications, and outcomes, are sent. */
 import { Command } from "commander";
 import { readConfig } from "../config.ts";
-import { outcomesBody, testMessage, type Message } from "../notify/message.ts";
-import { NOTIFY_REMEDIES, openPoster, openSender, type Sent } from "../notify/send.ts";
+import {
+  outcomesBody,
+  testMessage,
+  type Message,
+  NOTIFY_REMEDIES,
+  openPoster,
+  openSender,
+  type Sent,
+} from "../notify/message.ts";
 import { UserError } from "../ops/user-error.ts";
 import { print, printJson } from "./output.ts";
 

@@ -16,10 +16,9 @@ import { openSnapshot, type OpenSnapshot } from "../reconcile/open-snapshot.ts";
 import { unfinishedPlan } from "../reconcile/carry-out.ts";
 import { WHY_OPTION } from "./asked.ts";
 import { recordAct, withStores } from "./operator.ts";
-import { applyIt } from "./reconcile/apply.ts";
+import { applyIt, forgetComparison, listComparisons } from "./reconcile/apply.ts";
 import { confirmed } from "./output.ts";
 import { showBar } from "./bars.ts";
-import { forgetComparison, listComparisons } from "./reconcile/list.ts";
 import { compareAll, type ReconcileOptions } from "./reconcile/compare.ts";
 import { COLUMNS, numbersOf, ROWS } from "../snapshot/item.ts";
 import { ENCODINGS } from "../snapshot/scan-file.ts";
@@ -177,26 +176,14 @@ function requireNothingElse(name: string | undefined, options: ReconcileOptions)
 }
 
 /** Options that only a comparison uses. A plan that exists does not change with them. */
-const OF_COMPARISONS = {
-  from: "--from",
-  object: "--object",
-  idFrom: "--id-from",
-  asOf: "--as-of",
-  plan: "--plan",
-  terminateMissing: "--terminate-missing",
-  maxTerminate: "--max-terminate",
-  firstLoad: "--first-load",
-  encoding: "--encoding",
-  whole: "--whole",
-  records: "--records",
-  skipRows: "--skip-rows",
-  skipColumns: "--skip-columns",
-  report: "--report",
-} as const satisfies Partial<Record<keyof ReconcileOptions, string>>;
+const OF_COMPARISONS =
+  `from object idFrom asOf plan terminateMissing maxTerminate firstLoad encoding whole
+  records skipRows skipColumns report`.split(/\s+/);
 
 function requireSenseOfPlan(options: ReconcileOptions): void {
-  for (const [name, option] of Object.entries(OF_COMPARISONS)) {
-    if (options[name as keyof typeof OF_COMPARISONS] === undefined) continue;
+  for (const [name, value] of Object.entries(options)) {
+    if (value === undefined || !OF_COMPARISONS.includes(name)) continue;
+    const option = `--${name.replaceAll(/[A-Z]/g, (one) => `-${one.toLowerCase()}`)}`;
     throw new WrongUsage(
       `${option} is for comparisons, and changes nothing of a plan that exists: leave it out, or make a new plan with it`,
     );

@@ -8,7 +8,6 @@ import { isRedisTrouble, redisTrouble } from "../ops/redis-trouble.ts";
 import { UserError } from "../ops/user-error.ts";
 import { UnknownKey } from "../state/sealing.ts";
 import { StateVersionError } from "../state/state-version.ts";
-import { isClosedPipe, outliveReaders } from "./closed-pipe.ts";
 import { createProgram } from "./program.ts";
 import { WrongUsage } from "./arguments.ts";
 
@@ -53,4 +52,25 @@ function messageOf(error: unknown): string {
     return `${says}; see ${runbook}`;
   }
   return "syscall" in error ? error.message : (error.stack ?? error.message);
+}
+
+/** The reader of a pipe may leave before the end, as in `crmsync … | head -1`. */
+
+/** Whether an output failed only because its reader has left. */
+export const isClosedPipe = (error: unknown): boolean =>
+  (error as NodeJS.ErrnoException | undefined)?.code === "EPIPE";
+
+/**
+ * Lets a command finish its work without output when the reader has left. Otherwise `push` would end
+ * in the middle of a file, and the daemon would stop. An endless command (`status --watch`) must
+ * listen for the error itself, and end.
+ */
+export function outliveReaders(): void {
+  process.stdout.on("error", (error: Error) => {
+    if (isClosedPipe(error)) return;
+    process.stderr.write(`crmsync: stdout cannot be written: ${error.message}\n`);
+    process.exit(EXIT_FAILED);
+  });
+  // The disk behind stderr may be full: the work counts for more than the messages about it.
+  process.stderr.on("error", () => {});
 }

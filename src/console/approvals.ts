@@ -1,7 +1,7 @@
 /** The page Approvals: acts of one person that wait for another one; and what other pages need to ask. */
 import type { FastifyRequest } from "fastify";
+import { carryOut } from "../approvals/carry-out.ts";
 import {
-  carryOut,
   approve,
   ask,
   findApproval,
@@ -43,7 +43,7 @@ export function serveApprovals(pages: Pages, ports: ConsolePorts): void {
     const heading =
       count === 0
         ? "No act waits for approval"
-        : `${counted(count, "act")} ${count === 1 ? "waits" : "wait"} for approval`;
+        : `${counted(count, "act waits", "acts wait")} for approval`;
     const main = live("approvals", listView(all));
     return { title: "Approvals", heading, tab: "approvals", main };
   });

@@ -103,7 +103,7 @@ function confirmation(session: Session, { last, plan, waiting }: CancelView): Ht
 
 function stateText({ endsAt, paused, plan, waiting }: BulkStatus): Value {
   const count = waiting + (plan?.left ?? 0);
-  const waits = `${counted(count, "imported change")} ${count === 1 ? "waits" : "wait"}`;
+  const waits = counted(count, "imported change waits", "imported changes wait");
   if (paused !== null) return count === 0 ? "Imports are paused" : `Imports are paused; ${waits}`;
   if (count === 0) return "No import is under way";
   return endsAt === null

@@ -1,17 +1,13 @@
 /** The tab Dead letters: by fault, to show, to try again and to drop. */
 import type { FastifyRequest } from "fastify";
-import { itemOf, needsApproval } from "../approvals/decide.ts";
+import { itemOf } from "../approvals/carry-out.ts";
+import { needsApproval } from "../approvals/decide.ts";
 import { dropLetters, redriveLetters, type RecordAct } from "../dead-letters/act.ts";
-import {
-  forecastOf,
-  openRedriveView,
-  type Forecast,
-  type UnknownWhy,
-} from "../dead-letters/forecast.ts";
+import { forecastOf, openRedriveView, type Forecast } from "../dead-letters/forecast.ts";
 import { GROUP_ID } from "../dead-letters/group-of.ts";
 import { previewRedrive, type RedrivePreview } from "../dead-letters/preview-redrive.ts";
 import { fits } from "../dead-letters/select.ts";
-import { faultOf, forecastText, laterText, remedyOf, WHY_UNKNOWN } from "../dead-letters/words.ts";
+import { faultOf, forecastText, laterText, remedyOf, previewRows } from "../dead-letters/words.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import type { Stores } from "../status/stores.ts";
@@ -480,24 +476,10 @@ function confirmView(session: Session, choice: DeadChoice, chosen: Chosen): Html
 }
 
 function previewView(preview: RedrivePreview, count: number): Html {
-  const { failing, fails, letters, sent, settled, unknown } = preview;
-  const results: readonly (readonly [number, string])[] = [
-    [sent, "would be sent"],
-    [
-      settled,
-      "would end without a request: unchanged, ignored by the mapping, or replaced by a newer event",
-    ],
-    [fails, "would fail again"],
-    ...failing
-      .slice(0, 20)
-      .map((group) => [group.letters, `of them: ${faultOf(group)} (${group.reason})`] as const),
-    ...(Object.keys(WHY_UNKNOWN) as UnknownWhy[]).map(
-      (why) => [unknown[why], `cannot be known beforehand: ${WHY_UNKNOWN[why]}`] as const,
-    ),
-  ];
+  const { letters } = preview;
   return table({
     caption: `What trying again would achieve now${letters < count ? `, of the first ${letters}` : ""}`,
-    rows: results.filter(([number]) => number > 0),
+    rows: previewRows(preview),
     columns: [
       { heading: "Letters", isNumber: true, cell: ([number]) => number },
       { heading: "Result", cell: ([, text]) => text },

@@ -68,7 +68,7 @@ export function serveHeld(pages: Pages, ports: ConsolePorts): void {
     const heading =
       total === 0
         ? "No change is held"
-        : `${countOf(total)} ${total === 1 ? "waits" : "wait"} for a person`;
+        : `${counted(total, "held change waits", "held changes wait")} for a person`;
     return { title: "Held changes", heading, tab: "held", main };
   });
   pages.confirm(CONFIRM, async (request) => {

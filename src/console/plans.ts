@@ -30,7 +30,7 @@ import {
   type Pages,
 } from "./pages.ts";
 import type { Readings } from "../status/readings.ts";
-import { earlierDifferences } from "../status/reconcile-findings.ts";
+import { earlierDifferences } from "../status/change-findings.ts";
 
 const BULK = tabPath("bulk");
 const PATH = `${BULK}/plan`;

@@ -5,6 +5,7 @@ import { isTenantProblem } from "../sync/validate.ts";
 import { REMEDIES } from "../sync/dead-letter.ts";
 import type { Forecast, UnknownWhy } from "./forecast.ts";
 import type { GroupKey } from "./group-of.ts";
+import type { RedrivePreview } from "./preview-redrive.ts";
 import { laterOf } from "./stored-event.ts";
 
 /** The fault of a group: field and rule. */
@@ -34,11 +35,29 @@ export function laterText(letter: StoredDeadLetter): string | undefined {
   return `A later event without fields has ${done} the record: a redrive carries out both.`;
 }
 
-export const WHY_UNKNOWN: Readonly<Record<UnknownWhy, string>> = {
+const WHY_UNKNOWN: Readonly<Record<UnknownWhy, string>> = {
   fetch: "the record must be fetched from its CRM first",
   service: "the service itself rejected it, so only the service can say",
   lists: "the tenant's value lists are not known yet",
 };
+
+/** What a redrive would achieve: how many letters, and what becomes of them; faults stand below their sum. */
+export const previewRows = (preview: RedrivePreview): (readonly [number, string])[] =>
+  [
+    [preview.sent, "would be sent"] as const,
+    [
+      preview.settled,
+      "would end without a request: unchanged, ignored by the mapping, or replaced by a newer event",
+    ] as const,
+    [preview.fails, "would fail again"] as const,
+    ...allPrintable(preview.failing).map(
+      (group) => [group.letters, `of them: ${faultOf(group)} (${group.reason})`] as const,
+    ),
+    ...Object.entries(WHY_UNKNOWN).map(
+      ([why, says]) =>
+        [preview.unknown[why as UnknownWhy], `cannot be known beforehand: ${says}`] as const,
+    ),
+  ].filter(([letters]) => letters > 0);
 
 /** The forecast of one dead letter in words. */
 export function forecastText(forecast: Forecast): string {

@@ -1,6 +1,6 @@
 /** Checks where notifications would be sent, without sending one. */
 import type { Config } from "../config.ts";
-import { openSender, whereIs } from "../notify/send.ts";
+import { openSender, whereIs } from "../notify/message.ts";
 import { isLoopback } from "../ops/loopback.ts";
 import { ok, warn, type Check } from "./check.ts";
 

@@ -2,14 +2,13 @@
 import type { BulkPause } from "../state/bulk-changes.ts";
 import { NOT_OPENED } from "../state/line.ts";
 import { clockTime } from "../status/clock-time.ts";
-import { stopsIn } from "../status/stops.ts";
+import { stopsIn, unfinished } from "../status/stops.ts";
 import type { Problem } from "../event/problem.ts";
 import { REMEDIES, type DeadReason } from "../sync/dead-letter.ts";
 import { heldBecause, timeOfOrder } from "../sync/record.ts";
-import type { Letter, RecordFacts, SharedFacts, WaitingState } from "./story.ts";
+import type { Letter, RecordFacts, SharedFacts, WaitingState } from "./record-facts.ts";
 import { leftOutText, type PresentWhens } from "../mapping/whens.ts";
 import { WARNING_REASONS, type WarningReason } from "../mapping/mapping.ts";
-import { unfinished } from "../status/backlog.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import { KEPT, type DeadStep, type EventStep, type RunStep, type Step } from "../sync/step.ts";
 

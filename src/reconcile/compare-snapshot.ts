@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import { basename, join } from "node:path";
 import type { ComparisonSource } from "../state/comparisons.ts";
 import { UserError } from "../ops/user-error.ts";
-import { requestsFor as waitingRequests } from "../status/backlog.ts";
+import { requestsFor as waitingRequests } from "../status/stops.ts";
 import { takeReadings } from "../status/readings.ts";
 import { DRIFT_KINDS } from "../sync/drift.ts";
 import { doubtsOf, stopFor, terminationsIn, type GuardOptions, type Stop } from "./guards.ts";

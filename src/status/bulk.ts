@@ -1,11 +1,10 @@
 /** The lane bulk: what waits in it, what a plan has still to feed, and when all of it will be sent. Pure. */
 import { counted } from "../ops/counted.ts";
 import { sumOf } from "../state/outcomes.ts";
-import { requestsFor } from "./backlog.ts";
+import { requestsFor, sentAt } from "./stops.ts";
 import { clockTime, duration, localTime } from "./clock-time.ts";
 import { warning, type Finding } from "./finding.ts";
 import type { Readings } from "./readings.ts";
-import { sentAt } from "./stops.ts";
 
 export type BulkStatus = ReturnType<typeof bulkStatusOf>;
 
@@ -82,17 +81,9 @@ export function bulkText(bulk: BulkStatus, at: string): string {
     .join(" · ");
 }
 
-/** All that `crmsync bulk status` prints. */
-export function bulkLines(bulk: BulkStatus, at: string, perHour: number): string[] {
-  const { reserve, sentInLastHour } = bulk;
-  const waits = amountText(bulk);
-  return [
-    pausedText(bulk) ?? "not paused",
-    waits === undefined ? "nothing waits" : `${waits}: ${requestsText(bulk)}`,
-    ...(waits === undefined ? [] : [`end: ${endText(bulk, at)}`]),
-    `${sentInLastHour} sent in the last hour; ${reserve} of the hour's ${perHour} requests are left to live changes`,
-  ];
-}
+/** What `crmsync bulk status` prints below it. */
+export const bulkShareText = ({ reserve, sentInLastHour }: BulkStatus, perHour: number): string =>
+  `${sentInLastHour} sent in the last hour; ${reserve} of the hour's ${perHour} requests are left to live changes`;
 
 function pausedText({ paused }: BulkStatus): string | undefined {
   if (paused === null) return undefined;

@@ -1,15 +1,16 @@
 /** What is wrong with changes although they flow: rejected, retried without success, slow, or without some values. Pure. */
 import type { MostRetried } from "../state/line.ts";
 import { inWords } from "../sync/service-reply.ts";
-import { clockTime } from "./clock-time.ts";
+import { clockTime, duration } from "./clock-time.ts";
 import { finding, warning, type Finding } from "./finding.ts";
-import type { Rejections } from "./rejections.ts";
-import type { Slowness } from "./slowness.ts";
+import type { Rejections, Slowness } from "./slowness.ts";
 import { counted } from "../ops/counted.ts";
 import { isOver } from "../state/approvals.ts";
 import { isUnusual } from "../sync/emptied.ts";
 import { askedText, endText } from "./approval-text.ts";
 import type { Readings } from "./readings.ts";
+import type { PullState } from "../state/pulls.ts";
+import type { ByKind } from "../state/reconciliations.ts";
 
 export function rejectionFindings(rejections: readonly Rejections[]): Finding[] {
   return rejections.map(({ role, since, rejected, checked, top }) => {
@@ -125,3 +126,214 @@ export const approvalFindings = ({ approvals, now }: Readings): Finding[] =>
       const says = `1 act waits for approval: ${one.asker.by} asks to ${askedText(one)}. It ${endText(one)} (crmsync approvals approve ${one.id}).`;
       return warning("an-act-waits-for-approval", says, one.id);
     });
+
+export const crmFindings = ({ crmChecks }: Pick<Readings, "crmChecks">): Finding[] =>
+  Object.entries(crmChecks).flatMap(([crm, { lines }]) =>
+    lines.flatMap(({ result, says, what }) => {
+      if (result === "ok") return [];
+      const severity = result === "fail" ? "critical" : "warning";
+      return [
+        finding(
+          severity,
+          "a-crm-is-not-as-the-mapping-needs-it",
+          `${crm}, ${what}: ${says}.`,
+          `${crm} ${what}`,
+        ),
+      ];
+    }),
+  );
+
+/** Fewer records may all have been deleted. */
+const FEW = 3;
+
+/** @param outcomes `fetched <crm> found` and `fetched <crm> dropped` → how many in the last hour. */
+export function fetchFindings(outcomes: Readonly<Record<string, number>>): Finding[] {
+  return Object.entries(outcomes).flatMap(([name, dropped]) => {
+    const crm = /^fetched (\S+) dropped$/.exec(name)?.[1];
+    if (crm === undefined || dropped < FEW) return [];
+    if ((outcomes[`fetched ${crm} found`] ?? 0) > 0) return [];
+    const says = `${crm} had none of the ${dropped} changed records that were requested in the last hour, so their changes have ended: its credentials may be of another account, or may not read these records. Correct them, and reconcile.`;
+    return [finding("critical", "the-crm-has-none-of-the-records", says, crm)];
+  });
+}
+
+/** After so many pulls that have not brought all changes, something is wrong. */
+const LATE_PULLS = 3;
+
+/** A pull itself may take so long, ms: after an import it has many pages. */
+const SLOW_MS = 600_000;
+
+/** A clock that is wrong by less is not worth a finding, ms. */
+const SKEW_MS = 10_000;
+
+/** A cursor that was lost is named for so long, ms, or until the next comparison. */
+const LOST_NAMED_MS = 7 * 86_400_000;
+
+/** When it was last known to be complete, ms. */
+export const completeAt = ({ at, since }: PullState): number => at ?? since;
+
+const isListing = ({ objects }: PullState): boolean =>
+  Object.values(objects).some(({ listing }) => listing !== undefined);
+
+/** CRMs whose changes have not come for too long; a listing of all records takes its time. */
+export const overduePulls = ({ now, pulls }: Pick<Readings, "now" | "pulls">): string[] =>
+  Object.entries(pulls).flatMap(([crm, state]) => {
+    const isLate = now - completeAt(state) > LATE_PULLS * state.everyMs + SLOW_MS;
+    return isLate && (!isListing(state) || state.failure !== undefined) ? [crm] : [];
+  });
+
+/** @param outcomes `pull_missed <crm>` → how many in the last hour. */
+export function* pullFindings(
+  {
+    crmChecks,
+    now,
+    pulls,
+    reconciliation,
+  }: Pick<Readings, "crmChecks" | "now" | "pulls" | "reconciliation">,
+  outcomes: Readonly<Record<string, number>>,
+): Iterable<Finding> {
+  const overdue = new Set(overduePulls({ now, pulls }));
+  for (const [crm, state] of Object.entries(pulls)) {
+    const { failure, lost } = state;
+    const isOverdue = overdue.has(crm);
+    const severity = isOverdue ? "critical" : "warning";
+    if (failure !== undefined) {
+      const says = `${crm} has not told its changes since ${clockTime(completeAt(state))} (${failure.why}); it is asked again, with growing pauses.`;
+      yield finding(severity, "crmsyncpulloverdue", says, crm);
+    } else if (isOverdue) {
+      const says = `${crm} was last asked for all its changes at ${clockTime(completeAt(state))}, and is to be asked every ${duration(state.everyMs)}: is a process with the role intake and PULL_FROM running?`;
+      yield finding(severity, "crmsyncpulloverdue", says, crm);
+    }
+    const isNamed = lost !== undefined && now - lost.at < LOST_NAMED_MS;
+    if (isNamed && (reconciliation?.at ?? 0) < lost.at) {
+      const says = `At ${clockTime(lost.at)}, ${crm} could no longer tell everything that has changed since ${clockTime(lost.since)}: all its records are listed in the lane bulk. What was deleted meanwhile is found by a comparison (crmsync reconcile --from ${crm}).`;
+      yield warning("a-crm-has-lost-the-place-of-a-pull", says, crm);
+    }
+    const { skewMs = 0 } = state;
+    const isTold = crmChecks[crm]?.lines.some((one) => one.what === "clock" && one.result !== "ok");
+    if (Math.abs(skewMs) > SKEW_MS && isTold !== true) {
+      const side = skewMs > 0 ? "ahead of" : "behind";
+      const says = `The clock of ${crm} is ${duration(Math.abs(skewMs))} ${side} Redis' clock. Pulls allow for it, and no change is lost; its changes may look later or earlier than they were.`;
+      yield warning("the-clock-of-a-crm-is-wrong", says, crm);
+    }
+    const undated = outcomes[`pull_undated ${crm}`] ?? 0;
+    if (undated > 0) {
+      const says = `In the last hour ${crm} has told ${counted(undated, "change")} without a usable time of the last change: they count as of the moment when they were read. Is \`time\` (and \`zone\`) right under \`pull\` in the mapping? Log: pull.undated.`;
+      yield warning("records-come-without-a-time", says, crm);
+    }
+    const missed = outcomes[`pull_missed ${crm}`] ?? 0;
+    if (missed > 0) {
+      const says = `In the last hour ${crm} was found to have ${counted(missed, "change")} of which no webhook had told: they are on their way now. Webhooks get lost, or one is missing (crmsync doctor).`;
+      yield warning("webhooks-get-lost", says, crm);
+    }
+  }
+}
+
+export const reconcileFindings = (readings: Readings): Finding[] => [
+  ...folderFindings(readings),
+  ...driftFindings(readings),
+  ...comparedLeftOutFindings(readings),
+  ...scheduleFindings(readings),
+];
+
+/** A due run begins within seconds; a listing may take long, and is then under way, ms. */
+const OVERDUE_MS = 3_600_000;
+
+/** Undefined without a schedule, and while a plan is carried out: that may take days, and no run is late then. */
+export const nextRunAt = ({ isFeeding, reconcileNextAt }: Readings): number | undefined =>
+  isFeeding ? undefined : reconcileNextAt;
+
+function scheduleFindings(readings: Readings): Finding[] {
+  const { now, reconcileNextAt, reconcileRuns } = readings;
+  if (reconcileNextAt === undefined) return [];
+  if (now - (nextRunAt(readings) ?? now) > OVERDUE_MS) {
+    const says = `The scheduled reconciliation that was due at ${clockTime(reconcileNextAt)} has not ended: the log says why (reconcile.later).`;
+    return [warning("crmsyncreconcileoverdue", says)];
+  }
+  const last = reconcileRuns.schedule;
+  if (last === undefined || last.result === "success") return [];
+  const how = last.result === "failed" ? "failed" : "stopped, and asks for a decision";
+  const says = `The last scheduled reconciliation (${clockTime(last.at)}) has ${how}: its result in DATA_DIR/reconcile and the log say why.`;
+  return [warning("crmsyncreconcileoverdue", says)];
+}
+
+/** Kinds that a plan repairs. */
+const REPAIRED = ["missing", "different", "emptied", "terminated", "ended"] as const;
+
+type Differences = ReturnType<typeof differencesIn>[number];
+
+/** What earlier comparisons have found of other exports, which the last one does not repair, newest first. */
+export function earlierDifferences({ openComparisons, reconciliation }: Readings): Differences[] {
+  const before = reconciliation?.at ?? 0;
+  return differencesIn(openComparisons.filter(({ at }) => at < before));
+}
+
+/** @returns when each comparison ended, what was compared ("": not known), and the relations that a plan can repair. */
+const differencesIn = (
+  all: readonly { readonly at: number; readonly drift: ByKind; readonly name?: string }[],
+) =>
+  all
+    .map(({ at, drift, name = "" }) => {
+      return { at, name, relations: REPAIRED.reduce((sum, kind) => sum + (drift[kind] ?? 0), 0) };
+    })
+    .filter(({ relations }) => relations > 0);
+
+/** Whether the plan of the last comparison is carried out now, as far as is known. */
+function isBeingRepaired({ feeding, isFeeding, reconciliation }: Readings): boolean {
+  const plan = reconciliation?.planId;
+  return isFeeding && (plan === undefined || feeding === undefined || feeding.id === plan);
+}
+
+function driftFindings(readings: Readings): Finding[] {
+  const { reconciliation } = readings;
+  if (reconciliation === undefined) return [];
+  const last = isBeingRepaired(readings) ? [] : differencesIn([reconciliation]);
+  const [newest, ...others] = [...last, ...earlierDifferences(readings)];
+  if (newest === undefined) return [];
+  const differ = counted(newest.relations, "relation differs", "relations differ");
+  const found = `${differ} from the CRM, as the comparison ${comparisonText(newest)} found`;
+  const says = `${found}${othersText(others)}: carry its plan out, or compare again (crmsync reconcile).`;
+  return [warning("crmsyncdrift", says)];
+}
+
+const comparisonText = ({ at, name }: Pick<Differences, "at" | "name">): string =>
+  `of ${name === "" ? "" : `${name}, `}${clockTime(at)}`;
+
+function othersText(others: readonly Differences[]): string {
+  const [first, ...more] = others;
+  if (first === undefined) return "";
+  const relations = others.reduce((sum, one) => sum + one.relations, 0);
+  const which =
+    more.length === 0
+      ? `another one (${comparisonText(first)})`
+      : `${others.length} others (the newest ${comparisonText(first)})`;
+  return `; ${relations} more in ${which}`;
+}
+
+/** Fields that are named in a finding. */
+const MOST_FIELDS = 5;
+
+/** The CRM has values that the service does not get. */
+function comparedLeftOutFindings({ reconciliation }: Readings): Finding[] {
+  const { at = 0, leftOutValues = {}, name = "" } = reconciliation ?? {};
+  const fields = Object.entries(leftOutValues).toSorted(([, a], [, b]) => b - a);
+  if (fields.length === 0) return [];
+  const sum = fields.reduce((all, [, count]) => all + count, 0);
+  const named = fields.slice(0, MOST_FIELDS).map(([field, count]) => `${field} ${count}`);
+  const more = fields.length > MOST_FIELDS ? ", …" : "";
+  const says = `The comparison ${comparisonText({ at, name })} left out ${counted(sum, "value")} of the CRM that the mapping could not use (${named.join(", ")}${more}): the service keeps what it has there, unless the mapping has a fallback, a default or the rest of a list for it. Correct the export or the mapping.`;
+  return [warning("values-were-left-out", says)];
+}
+
+function* folderFindings({ folder }: Readings): Iterable<Finding> {
+  if (folder === undefined) return;
+  const { failed, trouble, waiting } = folder;
+  if (trouble !== undefined) {
+    const waits = waiting === 0 ? "" : `; ${counted(waiting, "file waits", "files wait")}`;
+    yield warning("crmsyncreconcileblocked", `RECONCILE_DIR: ${trouble}${waits}.`);
+  }
+  if (failed > 0) {
+    const says = `${counted(failed, "export")} in RECONCILE_DIR/failed could not be used or ask for a decision: the .result.json beside each says why. Move it away when it is dealt with.`;
+    yield warning("crmsyncreconcilefailed", says);
+  }
+}

@@ -14,7 +14,7 @@ import {
   mayBeClosed,
   savingProblems,
 } from "../state/redis-health.ts";
-import { waitingIn } from "./backlog.ts";
+import { waitingIn, stopsIn } from "./stops.ts";
 import { bulkFindings } from "./bulk.ts";
 import {
   leftOutFindings,
@@ -24,9 +24,12 @@ import {
   approvalFindings,
   emptiedFindings,
   terminationFindings,
+  crmFindings,
+  fetchFindings,
+  pullFindings,
+  reconcileFindings,
 } from "./change-findings.ts";
 import { clockTime, duration } from "./clock-time.ts";
-import { crmFindings, fetchFindings, pullFindings } from "./crm-findings.ts";
 import { finding, warning, type Finding } from "./finding.ts";
 import {
   notificationFindings,
@@ -37,11 +40,8 @@ import {
   secretFindings,
 } from "./process-findings.ts";
 import type { Readings } from "./readings.ts";
-import { rejectionsIn } from "./rejections.ts";
-import { reconcileFindings } from "./reconcile-findings.ts";
+import { rejectionsIn, slownessIn } from "./slowness.ts";
 import { clockAheadNow, isSilent, refusedIn } from "./senders.ts";
-import { slownessIn } from "./slowness.ts";
-import { stopsIn } from "./stops.ts";
 
 /** `<what> <of what>` → how many in the last hour, as processes count them (metrics.ts). */
 type Outcomes = Readonly<Record<string, number>>;

@@ -20,7 +20,7 @@ import { durationName } from "../ops/duration-buckets.ts";
 import { formatFor, type MetricsFormat } from "../ops/exposition.ts";
 import { NOTIFY_RESULTS } from "../ops/notify-results.ts";
 import { MAX_SOURCES } from "../state/sources.ts";
-import { CHECKING_ROLES, type CheckingRole } from "./rejections.ts";
+import { CHECKING_ROLES, type CheckingRole } from "./slowness.ts";
 import { OVERLOADS } from "../ops/overload.ts";
 import type { SpanIds, Tracing } from "../ops/tracing.ts";
 

@@ -8,11 +8,10 @@ import { CHANGE_OUTCOMES } from "../sync/outcomes.ts";
 import { sumOf } from "../state/outcomes.ts";
 import { durabilityProblems } from "../state/redis-health.ts";
 import { bulkStatusOf } from "./bulk.ts";
-import { unfinished, waitingIn } from "./backlog.ts";
+import { unfinished, waitingIn, drainedAt, stopReasonsIn } from "./stops.ts";
 import { findingsIn, tokenAgeDays } from "./findings.ts";
 import { leftOutIn } from "./change-findings.ts";
 import { takeReadings, type Readings } from "./readings.ts";
-import { drainedAt, stopReasonsIn } from "./stops.ts";
 import type { Stores } from "./stores.ts";
 
 /** Whether no process is shown because Redis accepts no heartbeats. */

@@ -9,10 +9,11 @@ import { isFull } from "../state/redis-health.ts";
 import { LANES, type Lane } from "../event/lane.ts";
 import { inWords, REJECTING } from "../sync/service-reply.ts";
 import { doubtText, notSendingIn, TENANT_UNKNOWN } from "./process-findings.ts";
-import { missingRoles, requestsFor, unpausedIn, waitingIn } from "./backlog.ts";
 import { clockTime } from "./clock-time.ts";
 import type { Readings } from "./readings.ts";
 import { areProcessesUnknown, whyWritesRejected } from "./rejected-writes.ts";
+import { ROLES, type Role } from "../state/heartbeats.ts";
+import { QUEUE_STATES, type JobCounts } from "./queue-reading.ts";
 
 export const STOP_REASONS = [
   "redis_full",
@@ -26,7 +27,7 @@ export const STOP_REASONS = [
   "throttled",
   "warming_up",
 ] as const;
-export type StopReason = (typeof STOP_REASONS)[number];
+type StopReason = (typeof STOP_REASONS)[number];
 
 interface StopRow {
   /** Undefined for a missing process: no process is there to export the metric. */
@@ -218,4 +219,39 @@ export function sentAt(
   const isUnknown = !quota.hasSent || limited.length > 0 || stops;
   if (isUnknown) return undefined;
   return Math.max(quota.drainedAt(requests), ...lanes.map((lane) => lastRetryAt[lane]));
+}
+
+/** Everything accepted that is not on the service: records, events of the inbox, records to fetch. */
+export function waitingIn({ unsynced, inboxJobs, fetchJobs }: Readings): number {
+  return unsynced.live + unsynced.bulk + unfinished(inboxJobs) + unfinished(fetchJobs);
+}
+
+/** What waits, without the changes that a pause of the lane bulk keeps from being sent. */
+const unpausedIn = (readings: Readings): number =>
+  waitingIn(readings) - (readings.bulkPause === undefined ? 0 : readings.unsynced.bulk);
+
+/**
+ * The requests that the backlog needs, at least. Before any record is sent, the ledger is listed, and
+ * the value lists are requested. Events of the inbox count as live: their lane is not known yet.
+ */
+export function requestsFor(readings: Readings): Waiting {
+  const { unsynced, inboxJobs, fetchJobs, warmUp, valueListsKnown } = readings;
+  const isWarming = warmUp.state === "new" || warmUp.state === "running";
+  const first = Number(isWarming) + Number(!valueListsKnown);
+  const live = first + unsynced.live + unfinished(inboxJobs) + unfinished(fetchJobs);
+  return { live, bulk: unsynced.bulk };
+}
+
+/** Jobs of a queue that are not done. */
+export const unfinished = (jobs: JobCounts): number =>
+  QUEUE_STATES.filter((state) => state !== "failed").reduce(
+    (sum, state) => sum + (jobs[state] ?? 0),
+    0,
+  );
+
+/** Roles that changes need, and that no running process has. */
+function missingRoles({ processes }: Readings): Role[] {
+  return ROLES.toReversed().filter(
+    (role) => role !== "http" && !processes.some(({ roles }) => roles.includes(role)),
+  );
 }

@@ -12,8 +12,7 @@ import {
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { FileSink } from "../../../src/audit/file-sink.ts";
-import { LineHashes, type Head } from "../../../src/audit/line.ts";
-import { readLines } from "../../../src/audit/read-lines.ts";
+import { LineHashes, type Head, readLines } from "../../../src/audit/line.ts";
 import { AuditTrail } from "../../../src/audit/trail.ts";
 import { Verification, type Verified } from "../../../src/audit/verify.ts";
 import { spawnCommand } from "../../support/process.ts";

@@ -2,12 +2,12 @@
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { beforeEach, expect, inject, test } from "vitest";
-import { forgetComparison } from "../../../src/cli/reconcile/list.ts";
+import { forgetComparison } from "../../../src/cli/reconcile/apply.ts";
 import { readConfig } from "../../../src/config.ts";
 import { dropHeld, releaseHeld } from "../../../src/held/decide.ts";
 import { clockTime } from "../../../src/status/clock-time.ts";
 import { takeReadings } from "../../../src/status/readings.ts";
-import { reconcileFindings } from "../../../src/status/reconcile-findings.ts";
+import { reconcileFindings } from "../../../src/status/change-findings.ts";
 import { openStores, type Stores } from "../../../src/status/stores.ts";
 import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
 import { NO_DRIFT } from "../../../src/sync/drift.ts";

@@ -1,8 +1,7 @@
 /** What begins and ends is notified once, by real HTTP, whichever of the processes notices it. */
 import type { ServerResponse } from "node:http";
 import { expect, onTestFinished, test } from "vitest";
-import { openSender } from "../../../src/notify/send.ts";
-import { testMessage, type Message } from "../../../src/notify/message.ts";
+import { openSender, testMessage, type Message } from "../../../src/notify/message.ts";
 import { ROLES } from "../../../src/state/heartbeats.ts";
 import { Notifications } from "../../../src/state/notifications.ts";
 import { takeReadings } from "../../../src/status/readings.ts";

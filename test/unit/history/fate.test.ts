@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
 import { fateOf, FATES, rejectedText } from "../../../src/history/fate.ts";
 import { tellStep } from "../../../src/history/step-text.ts";
-import type { RecordFacts, SharedFacts, WaitingState } from "../../../src/history/story.ts";
+import type { RecordFacts, SharedFacts, WaitingState } from "../../../src/history/record-facts.ts";
 import { NOT_OPENED } from "../../../src/state/line.ts";
 import type { Readings } from "../../../src/status/readings.ts";
 

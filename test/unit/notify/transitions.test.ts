@@ -4,8 +4,8 @@ import {
   transitions,
   type Notice,
   type NotifyState,
-} from "../../../src/notify/transitions.ts";
-import type { Topic } from "../../../src/notify/topics.ts";
+  type Topic,
+} from "../../../src/notify/topics.ts";
 
 const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;

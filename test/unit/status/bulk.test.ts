@@ -4,7 +4,7 @@ import {
   bulkFindings,
   bulkPending,
   bulkStatusOf,
-  bulkLines,
+  bulkShareText,
   bulkText,
 } from "../../../src/status/bulk.ts";
 import type { Readings } from "../../../src/status/readings.ts";
@@ -55,7 +55,7 @@ it("what a plan has still to feed counts, with the requests that it needs, after
   expect(bulkText(status, AT)).toMatch(
     /^300 changes wait, and 4600 of 5000 are still to come from a plan · at least 5000 requests · ends .* \(in 84 min\)$/,
   );
-  expect(bulkLines(status, AT, 1000).at(-1)).toBe(
+  expect(bulkShareText(status, 1000)).toBe(
     "40 sent in the last hour; 100 of the hour's 1000 requests are left to live changes",
   );
 });

@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
 import type { Reconciliation } from "../../../src/state/reconciliations.ts";
-import { reconcileFindings } from "../../../src/status/reconcile-findings.ts";
+import { reconcileFindings } from "../../../src/status/change-findings.ts";
 import { NO_DRIFT } from "../../../src/sync/drift.ts";
 
 function findingsOf(drift: Partial<Reconciliation["drift"]>, isFeeding = false) {
