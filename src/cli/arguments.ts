@@ -29,6 +29,21 @@ export function oneOf<T extends string>(values: readonly T[]): (text: string) =>
   };
 }
 
+/** Rejects a command that selects nothing, or selects in two ways. @param filters the options that select, but --all. */
+export function requireSelection(
+  names: readonly string[],
+  isFiltered: boolean,
+  what: string,
+  filters: string,
+): void {
+  if (names.length === 0 && !isFiltered) {
+    throw new WrongUsage(`select ${what}: by their names, ${filters}, or --all`);
+  }
+  if (names.length > 0 && isFiltered) {
+    throw new WrongUsage("select by names, or by --all and filters, not both");
+  }
+}
+
 /** Arguments or options that make no sense together: exit code 2. */
 export class WrongUsage extends UserError {}
 

@@ -11,12 +11,10 @@ import {
 import { counted } from "../ops/counted.ts";
 import { allPrintable, printable } from "../ops/printable.ts";
 import { VERSION } from "../ops/version.ts";
-import { bulkShareText, bulkText } from "../status/bulk.ts";
-import { localTime } from "../status/clock-time.ts";
+import { bulkShareText, bulkText, pauseText } from "../status/bulk.ts";
 import { readStatus } from "../status/status.ts";
-import { confirmed, print, printEither, printJson } from "./output.ts";
+import { confirmed, print, printEither, printJson, showBar } from "./output.ts";
 import { operatorName, withStores } from "./operator.ts";
-import { showBar } from "./bars.ts";
 import { WrongUsage } from "./arguments.ts";
 
 interface JsonOption {
@@ -83,11 +81,7 @@ async function pause({ json, reason }: JsonOption & { readonly reason?: string }
     const since = new Date(pause.since).toISOString();
     if (json) return printJson({ begun, paused: { ...pause, since } });
     const until = "no bulk change is sent until crmsync bulk resume; live changes go on";
-    print(
-      begun
-        ? `paused: ${until}`
-        : printable(`was paused already, since ${localTime(since)} by ${pause.by}: ${until}`),
-    );
+    print(begun ? `paused: ${until}` : printable(`was ${pauseText(pause)} already: ${until}`));
   });
 }
 

@@ -4,7 +4,7 @@ import { GROUP_ID } from "../dead-letters/group-of.ts";
 import { DEAD_REASONS } from "../sync/dead-letter.ts";
 import { EVENT_FIELDS, RECORD_FIELDS } from "../sync/outcomes.ts";
 import { WHY_OPTION, isAsked } from "./asked.ts";
-import { Choice, similarText } from "./arguments.ts";
+import { Choice, requireSelection, similarText } from "./arguments.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import { RecordNames } from "../state/record-names.ts";
@@ -101,14 +101,10 @@ function selecting(
       const { all, apply, dryRun, field, inGroup, reason, source, yes } = options;
       if (apply && dryRun) command.error("error: give --apply or --dry-run, not both");
       if (yes && !apply) command.error("error: --yes needs --apply");
-      const isSelected = Boolean(all || reason || field || source || inGroup);
-      if (names.length > 0 && isSelected) {
-        command.error("error: select by names, or by --all and filters, not both");
-      }
-      if (names.length > 0 || isSelected) return act(names, options);
-      command.error(
-        "error: select dead letters: by their names, --reason, --field, --source, --in-group, or --all",
-      );
+      const isFiltered = Boolean(all || reason || field || source || inGroup);
+      const filters = "--reason, --field, --source, --in-group";
+      requireSelection(names, isFiltered, "dead letters", filters);
+      return act(names, options);
     });
 }
 

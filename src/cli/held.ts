@@ -10,7 +10,7 @@ import { heldBecause } from "../sync/record.ts";
 import { isAsked, WHY_OPTION } from "./asked.ts";
 import { operatorName, withStores } from "./operator.ts";
 import { print, printEither } from "./output.ts";
-import { WrongUsage } from "./arguments.ts";
+import { requireSelection } from "./arguments.ts";
 
 interface ListOptions extends Filter {
   readonly json?: true;
@@ -68,13 +68,8 @@ async function act(
   names: readonly string[],
   options: ActOptions,
 ): Promise<void> {
-  const isSelected = options.all || options.source !== undefined;
-  if (names.length === 0 && !isSelected) {
-    throw new WrongUsage("select held changes: by their names, --source, or --all");
-  }
-  if (names.length > 0 && isSelected) {
-    throw new WrongUsage("select by names, or by --source or --all, not both");
-  }
+  const isFiltered = options.all === true || options.source !== undefined;
+  requireSelection(names, isFiltered, "held changes", "--source");
   await withStores(async (stores) => {
     await stores.stateVersion.require();
     const { heldTerminations } = stores;

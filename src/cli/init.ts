@@ -5,12 +5,11 @@ import { examineConfig } from "../config.ts";
 import { WITHOUT_WEBHOOKS } from "../crm/connectors.ts";
 import { mappingFileOf, presetNames } from "../mapping/load-mapping.ts";
 import { MappingError } from "../mapping/mapping.ts";
-import { commandName } from "./command-name.ts";
-import { mappingTemplate } from "./mapping.ts";
-import { printEither } from "./output.ts";
+import { commandName, printEither } from "./output.ts";
+import { mappingTemplate, writeNew } from "./mapping.ts";
 import { WrongUsage } from "./arguments.ts";
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { UserError } from "../ops/user-error.ts";
 
 interface InitOptions {
@@ -220,20 +219,3 @@ export const loadCommand = (env: string): string => `set -a; . ${quoted(env)}; s
 
 /** Single quotes mean the same to a shell and to systemd. */
 const quoted = (text: string): string => (/^[\w./:@%+-]*$/.test(text) ? text : `'${text}'`);
-
-/**
- * @returns false when the file is there already: it stays as it is.
- * @throws UserError when it cannot be written; no part of it is left.
- */
-export function writeNew(file: string, text: string, mode = 0o666): boolean {
-  try {
-    writeFileSync(file, text, { mode, flag: "wx" });
-    return true;
-  } catch (error) {
-    const { code = "" } = error as NodeJS.ErrnoException;
-    if (code === "EEXIST") return false;
-    // A part of it would be in the way of the next try.
-    rmSync(file, { force: true });
-    throw new UserError(`${file} cannot be written (${code})`);
-  }
-}

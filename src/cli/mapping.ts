@@ -11,7 +11,7 @@ import { examineMappingFile, mappingText } from "../mapping/read-mapping-file.ts
 import { MODULE } from "../mapping/read-whens.ts";
 import { printable } from "../ops/printable.ts";
 import { readInputs, unreadIn, inputOfRecord } from "../preview/read-records.ts";
-import { print, printJson } from "./output.ts";
+import { print, printJson, commandName } from "./output.ts";
 import { relative, basename, dirname, join } from "node:path";
 import { styleText } from "node:util";
 import { readCases, casesFileOf, casesText } from "../preview/mapping-cases.ts";
@@ -20,9 +20,7 @@ import { guessMapping } from "../mapping/guess-mapping.ts";
 import { UserError } from "../ops/user-error.ts";
 import { previewOne, unknownService } from "../preview/preview-one.ts";
 import { Choice, WrongUsage } from "./arguments.ts";
-import { commandName } from "./command-name.ts";
-import { writeNew } from "./init.ts";
-import { readFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 
 export function mappingCommand(): Command {
   const mapping = new Command("mapping").description("write, check and test mapping files");
@@ -291,3 +289,20 @@ const casesTemplate = (preset: string, file: string): string =>
 
 const withSchema = (file: string, name: string): string =>
   readFileSync(file, "utf8").replace(`./${name}.schema.json`, schemaOf(name));
+
+/**
+ * @returns false when the file is there already: it stays as it is.
+ * @throws UserError when it cannot be written; no part of it is left.
+ */
+export function writeNew(file: string, text: string, mode = 0o666): boolean {
+  try {
+    writeFileSync(file, text, { mode, flag: "wx" });
+    return true;
+  } catch (error) {
+    const { code = "" } = error as NodeJS.ErrnoException;
+    if (code === "EEXIST") return false;
+    // A part of it would be in the way of the next try.
+    rmSync(file, { force: true });
+    throw new UserError(`${file} cannot be written (${code})`);
+  }
+}

@@ -1,6 +1,10 @@
 /** What a command writes to stdout: lines for people, or with --json a document. */
 import { printableLines } from "../ops/printable.ts";
 import { createInterface } from "node:readline/promises";
+import { clearLine, cursorTo } from "node:readline";
+import { duration } from "../status/clock-time.ts";
+import { relative } from "node:path";
+import { fileURLToPath } from "node:url";
 
 /** @param text one line or more, without external text that is not printable. */
 export const print = (text: string): void => void process.stdout.write(`${text}\n`);
@@ -28,4 +32,63 @@ export async function confirmed(question: string): Promise<boolean> {
   } finally {
     terminal.close();
   }
+}
+
+export interface Bar {
+  update(value: number, total: number): void;
+  /** Says beside the progress what the work waits for; "": it goes on. */
+  note(text: string): void;
+  /** The bar disappears. */
+  stop(): void;
+}
+
+/** Of the bar itself, characters. */
+const WIDTH = 40;
+
+/** Time between two drawings, ms. */
+const EVERY_MS = 100;
+
+/** @param what is done, as `reading the snapshot`. */
+export function showBar(what: string, unit: string): Bar {
+  const { stderr } = process;
+  if (!stderr.isTTY) {
+    const note = (text: string) => void (text && stderr.write(`${what}: ${text}\n`));
+    return { update() {}, note, stop() {} };
+  }
+  const startedAt = performance.now();
+  let drawnAt = Number.NEGATIVE_INFINITY;
+  let [done, most, note] = [0, 1, ""];
+  function clear(): void {
+    cursorTo(stderr, 0);
+    clearLine(stderr, 0);
+  }
+  function draw(): void {
+    drawnAt = performance.now();
+    const share = done / most;
+    const bar = "=".repeat(Math.round(share * WIDTH)).padEnd(WIDTH, "-");
+    const left = done === 0 ? "?" : duration((drawnAt - startedAt) * (1 / share - 1));
+    const text = `${what} [${bar}] ${Math.floor(share * 100)}% · ${done} of ${most} ${unit} · ${left} left${note}`;
+    clear();
+    stderr.write(text.slice(0, stderr.columns - 1));
+  }
+  return {
+    update(value, total) {
+      [done, most] = [value, Math.max(value, total, 1)];
+      if (performance.now() - drawnAt >= EVERY_MS) draw();
+    },
+    note(text) {
+      note = text && ` · ${text}`;
+      draw();
+    },
+    stop() {
+      if (Number.isFinite(drawnAt)) clear();
+    },
+  };
+}
+
+/** How this command is called where it runs: installed, or in a checkout. */
+export function commandName(): string {
+  const isCheckout = import.meta.url.endsWith(".ts");
+  const main = relative(".", fileURLToPath(new URL("main.ts", import.meta.url)));
+  return isCheckout ? `node ${/\s/.test(main) ? `'${main}'` : main}` : "crmsync";
 }

@@ -9,12 +9,11 @@ import { isRedisTrouble, redisTrouble } from "../ops/redis-trouble.ts";
 import { UserError } from "../ops/user-error.ts";
 import { Choice } from "./arguments.ts";
 import { recordAct } from "./operator.ts";
-import { printEither } from "./output.ts";
+import { printEither, showBar, type Bar } from "./output.ts";
 import { openTextFile, linesOf, type TextFile } from "./text-lines.ts";
 import { parseEvent } from "../event/crm-event.ts";
 import { parseExactly, jsonFaultAt } from "../event/exact-json.ts";
 import { printable } from "../ops/printable.ts";
-import { showBar, type Bar } from "./bars.ts";
 
 /** Events sent to Redis in one round trip. */
 const CHUNK = 500;

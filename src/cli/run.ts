@@ -57,7 +57,7 @@ function messageOf(error: unknown): string {
 /** The reader of a pipe may leave before the end, as in `crmsync … | head -1`. */
 
 /** Whether an output failed only because its reader has left. */
-export const isClosedPipe = (error: unknown): boolean =>
+const isClosedPipe = (error: unknown): boolean =>
   (error as NodeJS.ErrnoException | undefined)?.code === "EPIPE";
 
 /**
@@ -65,7 +65,7 @@ export const isClosedPipe = (error: unknown): boolean =>
  * in the middle of a file, and the daemon would stop. An endless command (`status --watch`) must
  * listen for the error itself, and end.
  */
-export function outliveReaders(): void {
+function outliveReaders(): void {
   process.stdout.on("error", (error: Error) => {
     if (isClosedPipe(error)) return;
     process.stderr.write(`crmsync: stdout cannot be written: ${error.message}\n`);

@@ -4,6 +4,7 @@ import { sumOf } from "../state/outcomes.ts";
 import { requestsFor, sentAt } from "./stops.ts";
 import { clockTime, duration, localTime } from "./clock-time.ts";
 import { warning, type Finding } from "./finding.ts";
+import type { BulkPause } from "../state/bulk-changes.ts";
 import type { Readings } from "./readings.ts";
 
 export type BulkStatus = ReturnType<typeof bulkStatusOf>;
@@ -53,12 +54,10 @@ function bulkEndsAt(readings: Readings): number | undefined {
 export function* bulkFindings(readings: Readings): Iterable<Finding> {
   const { bulkPause, feeding, isFeeding } = readings;
   if (bulkPause !== undefined) {
-    const { since, by, reason } = bulkPause;
-    const why = reason === undefined ? "" : `: ${reason}`;
     const waits = counted(bulkPending(readings), "bulk change waits", "bulk changes wait");
     yield warning(
       "crmsyncbulkpaused",
-      `The lane bulk is paused since ${clockTime(since)} by ${by}${why}. ${waits} until crmsync bulk resume; live changes go on.`,
+      `The lane bulk is ${pauseText(bulkPause)}. ${waits} until crmsync bulk resume; live changes go on.`,
     );
   }
   if (feeding !== undefined && feeding.left > 0 && !isFeeding) {
@@ -85,11 +84,14 @@ export function bulkText(bulk: BulkStatus, at: string): string {
 export const bulkShareText = ({ reserve, sentInLastHour }: BulkStatus, perHour: number): string =>
   `${sentInLastHour} sent in the last hour; ${reserve} of the hour's ${perHour} requests are left to live changes`;
 
-function pausedText({ paused }: BulkStatus): string | undefined {
-  if (paused === null) return undefined;
-  const { by, reason, since } = paused;
-  return `paused since ${localTime(since)} by ${by}${reason === null ? "" : ` (${reason})`}`;
-}
+/** Who has paused the lane, since when, and why. */
+export const pauseText = ({ by, reason, since }: BulkPause): string =>
+  `paused since ${clockTime(since)} by ${by}${reason === undefined ? "" : ` (${reason})`}`;
+
+const pausedText = ({ paused }: BulkStatus): string | undefined =>
+  paused === null
+    ? undefined
+    : pauseText({ ...paused, since: Date.parse(paused.since), reason: paused.reason ?? undefined });
 
 function amountText({ plan, waiting }: BulkStatus): string | undefined {
   const left = plan?.left ?? 0;

@@ -17,7 +17,7 @@ import { bulkPending } from "./bulk.ts";
 import { unusuallyEmptied, completeAt, overduePulls, nextRunAt } from "./change-findings.ts";
 import { QUEUE_STATES } from "./queue-reading.ts";
 import type { Readings, TimelyReadings } from "./readings.ts";
-import { areProcessesUnknown } from "./rejected-writes.ts";
+import { areProcessesUnknown } from "./process-findings.ts";
 import { clockAheadNow } from "./senders.ts";
 import { drainedAt, STOP_REASONS, stopReasonsIn } from "./stops.ts";
 import { expose, type MetricsFormat } from "../ops/exposition.ts";

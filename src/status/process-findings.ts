@@ -4,8 +4,8 @@ import { isQuiet, type RunningProcess, type TokenDoubt } from "../state/heartbea
 import { clockTime, duration } from "./clock-time.ts";
 import { warning, type Finding } from "./finding.ts";
 import type { Readings } from "./readings.ts";
-import { areProcessesUnknown } from "./rejected-writes.ts";
 import { toldOffAfterMs } from "../state/told-outcomes.ts";
+import { writesRejected } from "../state/redis-health.ts";
 
 /** A freeze is named for this long after its end, ms. */
 const FROZEN_NAMED_MS = 3_600_000;
@@ -219,4 +219,18 @@ export function outcomeFindings({ now, told }: Readings, hourMs: number): Findin
       `${says}. The CRM may show an older state: crmsync notify test says why.`,
     ),
   ];
+}
+
+/** Without writes there are no heartbeats: which processes run is not known. */
+export const areProcessesUnknown = (readings: Readings): boolean =>
+  whyWritesRejected(readings) !== undefined;
+
+/** Why Redis rejects all writes now, as half a sentence; undefined while it accepts them. */
+export function whyWritesRejected({ now, processes, lost, redis }: Readings): string | undefined {
+  const certain = writesRejected(redis);
+  if (certain !== undefined || redis.savesSucceed) return certain;
+  // After a failed save Redis rejects writes if it has save points, which INFO does not tell.
+  const known = lost === undefined ? processes : [...processes, lost];
+  const isSilent = known.length > 0 && known.every((one) => isQuiet(now, one));
+  return isSilent ? "its last RDB save failed, and no process can write its heartbeat" : undefined;
 }

@@ -8,10 +8,15 @@ import { runsAtLimit } from "../ops/redis-script.ts";
 import { isFull } from "../state/redis-health.ts";
 import { LANES, type Lane } from "../event/lane.ts";
 import { inWords, REJECTING } from "../sync/service-reply.ts";
-import { doubtText, notSendingIn, TENANT_UNKNOWN } from "./process-findings.ts";
+import {
+  doubtText,
+  notSendingIn,
+  TENANT_UNKNOWN,
+  areProcessesUnknown,
+  whyWritesRejected,
+} from "./process-findings.ts";
 import { clockTime } from "./clock-time.ts";
 import type { Readings } from "./readings.ts";
-import { areProcessesUnknown, whyWritesRejected } from "./rejected-writes.ts";
 import { ROLES, type Role } from "../state/heartbeats.ts";
 import { QUEUE_STATES, type JobCounts } from "./queue-reading.ts";
 

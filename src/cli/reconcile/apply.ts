@@ -9,12 +9,12 @@ import { type OpenPlan, planHeader } from "../../reconcile/plan-file.ts";
 import type { Session } from "../../reconcile/session.ts";
 import { APPROVAL_MS, type Approval } from "../../state/approvals.ts";
 import type { BulkPause } from "../../state/bulk-changes.ts";
+import { pauseText } from "../../status/bulk.ts";
 import { clockTime } from "../../status/clock-time.ts";
 import { printAsked } from "../asked.ts";
 import { actorOf, operatorName, recordAct, withStores } from "../operator.ts";
-import { printEither, print } from "../output.ts";
+import { printEither, print, showBar } from "../output.ts";
 import type { ReconcileOptions } from "./compare.ts";
-import { showBar } from "../bars.ts";
 import { existsSync } from "node:fs";
 import { hostname } from "node:os";
 import { counted } from "../../ops/counted.ts";
@@ -86,14 +86,10 @@ export async function applyIt(
 const askedHours = (approval: Approval | undefined): number =>
   approval === undefined ? 0 : (Date.now() - approval.askedAt) / 3_600_000;
 
-function pauseNote(pause: BulkPause | undefined): string {
-  if (pause === undefined) return "";
-  const { by, reason, since } = pause;
-  const why = reason === undefined ? "" : ` (${reason})`;
-  return printable(
-    `bulk is paused since ${clockTime(since)} by ${by}${why}; waits for crmsync bulk resume`,
-  );
-}
+const pauseNote = (pause: BulkPause | undefined): string =>
+  pause === undefined
+    ? ""
+    : printable(`bulk is ${pauseText(pause)}; waits for crmsync bulk resume`);
 
 /** Without a daemon the changes wait: the command says so. */
 function watchDaemon({ stores }: Session): NodeJS.Timeout {

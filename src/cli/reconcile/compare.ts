@@ -10,7 +10,7 @@ import {
 import type { OpenSnapshot, CrmListing } from "../../reconcile/open-snapshot.ts";
 import type { OpenPlan } from "../../reconcile/plan-file.ts";
 import type { Session } from "../../reconcile/session.ts";
-import { showBar } from "../bars.ts";
+import { showBar, print, printJson } from "../output.ts";
 import { styleText } from "node:util";
 import { counted } from "../../ops/counted.ts";
 import { acceptText, doubtsOf, doubtText, type Stop } from "../../reconcile/guards.ts";
@@ -20,7 +20,6 @@ import { AGREEING, type FieldCount, type Summary } from "../../reconcile/summary
 import { readAs, type Encoding } from "../../snapshot/scan-file.ts";
 import { clockTime } from "../../status/clock-time.ts";
 import { DRIFT, DRIFT_KINDS } from "../../sync/drift.ts";
-import { print, printJson } from "../output.ts";
 import type { Reading } from "../../snapshot/item.ts";
 
 /** The options of `crmsync reconcile`, as commander parses them. */

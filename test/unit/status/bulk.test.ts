@@ -83,7 +83,7 @@ it("while the lane is paused its end and that of the backlog are unknown, and a 
   expect([...bulkFindings(paused)]).toMatchObject([
     {
       severity: "warning",
-      says: "The lane bulk is paused since 2026-11-22T01:59:00Z by ada@host: the CRM is being moved. 4900 bulk changes wait until crmsync bulk resume; live changes go on.",
+      says: "The lane bulk is paused since 2026-11-22T01:59:00Z by ada@host (the CRM is being moved). 4900 bulk changes wait until crmsync bulk resume; live changes go on.",
     },
   ]);
   const idle = statusOf({ bulkPause: { since: NOW, by: "ada@host" } });
