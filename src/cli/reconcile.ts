@@ -58,6 +58,7 @@ export function reconcileCommand(): Command {
       DEFAULT_MAX_AGE_HOURS,
     )
     .option("--terminate-missing", "also plan to terminate relations that the CRM does not have")
+    .option("--include-foreign", "also those that crmsync has not written, with other crmCodes")
     .option(
       "--max-terminate <n>",
       "most terminations in a plan; else 20, or 1 % of the active relations if that is more",
@@ -176,7 +177,7 @@ function requireNothingElse(name: string | undefined, options: ReconcileOptions)
 
 /** Options that only a comparison uses. A plan that exists does not change with them. */
 const OF_COMPARISONS =
-  `from object idFrom asOf plan terminateMissing maxTerminate firstLoad encoding whole
+  `from object idFrom asOf plan terminateMissing includeForeign maxTerminate firstLoad encoding whole
   records skipRows skipColumns report`.split(/\s+/);
 
 function requireSenseOfPlan(options: ReconcileOptions): void {

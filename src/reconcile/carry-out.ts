@@ -92,7 +92,8 @@ export async function carryOut(
       const compared = { kind: of.kind, asOf };
       await replaceOlderPlans(session.stores, compared, header);
     }
-    await view.recordAct({ plan: header.id, snapshot: of.hash, entries });
+    const { endsForeign, foreign } = header;
+    await view.recordAct({ plan: header.id, snapshot: of.hash, entries, foreign, endsForeign });
     const applied = await applyPlan(plan, {
       stores: session.stores,
       events: readEvents(snapshot, session.mapping, of, asOf),

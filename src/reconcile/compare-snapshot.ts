@@ -108,7 +108,13 @@ export async function compareSnapshot(
     const doubts = [...new Set(doubtsOf(summary, options.accept).map(({ field }) => field))];
     const isPlanned = stop === undefined && requests > 0;
     const plan = isPlanned
-      ? await planFor(session, snapshot, made, { doubts, requests }, entries())
+      ? await planFor(
+          session,
+          snapshot,
+          made,
+          { doubts, foreign: summary.foreign, requests },
+          entries(),
+        )
       : undefined;
     if (plan === undefined) snapshot.listing?.remove();
     const tookMs = Math.round(performance.now() - startedAt);
@@ -251,7 +257,7 @@ async function planFor(
   { baseUrl, config, dir, mapping, mappingHash, stores }: Session,
   { listing, path, reading, scan }: OpenSnapshot,
   made: Made,
-  { doubts, requests }: { readonly doubts: string[]; readonly requests: number },
+  { doubts, foreign, requests }: Pick<PlanHeader, "foreign" | "requests"> & { doubts: string[] },
   entries: Iterable<PlanEntry>,
 ): Promise<OpenPlan> {
   const { asOf, idFrom, kind, maxAge, object, plan, snapshotPath = path } = made;
@@ -277,6 +283,7 @@ async function planFor(
       reading,
     },
     requests,
+    ...(foreign && { foreign, endsForeign: made.terminateMissing && made.includeForeign }),
     ...(doubts.length > 0 && { doubts }),
   };
   // Noted before the plan is written: after a crash in between, records are kept in vain. In the other order,

@@ -21,6 +21,8 @@ const ONE_OF = 100;
 
 export interface GuardOptions {
   readonly terminateMissing?: boolean;
+  /** Also those that are not known as ours. */
+  readonly includeForeign?: boolean;
   /** Undefined: as SOME and ONE_OF say. */
   readonly maxTerminate?: number | undefined;
   /** Most records are expected to be new at the service. */

@@ -197,7 +197,14 @@ function keepRelation(
   const was = row.fingerprint ?? "";
   if (record === undefined) {
     if (row.terminated) return true;
-    return work.add("records", { code, ord: order, status: "terminated", ends: 1, was });
+    return work.add("records", {
+      code,
+      ord: order,
+      status: "terminated",
+      ends: 1,
+      was,
+      variant: row.variant ?? null,
+    });
   }
   if (record.position === null) return false;
   const isNew = record.was === null;

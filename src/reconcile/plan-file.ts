@@ -40,6 +40,9 @@ const headerSchema = z.object({
   }),
   /** Requests that it needs. */
   requests: z.number(),
+  /** Relations that the snapshot lacks, and that are not known as ours; and whether it ends them. */
+  foreign: z.number().optional(),
+  endsForeign: z.boolean().optional(),
   /** Fields that a person must accept before it is carried out (guards.ts). */
   doubts: z.array(z.string()).optional(),
 });

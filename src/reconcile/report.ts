@@ -49,6 +49,8 @@ async function* linesOf(work: WorkFile, values: Values | undefined): AsyncGenera
   const planned = work.planned();
   if (values !== undefined) yield* linesWithValues(planned, values);
   for (const row of planned) yield lineOf(row);
+  const foreign = "SELECT * FROM records WHERE kind = 'foreign' ORDER BY code";
+  for (const row of work.all<RecordRow>(foreign)) yield lineOf(row);
   const unclear = "SELECT * FROM records WHERE unclear IS NOT NULL ORDER BY position";
   for (const row of work.all<RecordRow>(unclear)) {
     const lacks = fieldsIn(row.lacks);

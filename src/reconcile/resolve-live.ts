@@ -6,7 +6,7 @@ import type { BulkChanges } from "../state/bulk-changes.ts";
 import type { HeldTerminations } from "../state/held-terminations.ts";
 import type { Ledger } from "../state/ledger.ts";
 import type { StagedStates } from "../state/staged-state.ts";
-import { rowWithoutProof } from "../sync/ledger-row.ts";
+import { rowWithoutProof, type LedgerRow } from "../sync/ledger-row.ts";
 import { waitingIn } from "../sync/record.ts";
 import { REJECTIONS } from "../sync/decide.ts";
 import { compare, resolve } from "./compare.ts";
@@ -40,22 +40,72 @@ export async function lackingIn(
   return lacking;
 }
 
+/** @returns how many of the relations that the snapshot lacks are foreign. @param includeForeign plans them as ours */
 export async function resolveLive(
   stores: LiveStores,
   work: WorkFile,
   { startedAt }: Listed,
-): Promise<void> {
-  const unresolved = `kind IS NULL OR kind IN (${PLANNED}, 'variant', 'nothing_to_restore')`;
-  for (const page of work.pages(unresolved)) await resolveRecords(stores, work, page, startedAt);
+  includeForeign = false,
+): Promise<number> {
+  const unresolved = `kind IS NULL OR kind IN (${PLANNED}, 'foreign', 'variant', 'nothing_to_restore')`;
+  const isLike = shapeOfCodes(work);
+  let foreign = 0;
+  const kindOfExtra = (record: RecordRow, row: LedgerRow | undefined) => {
+    // A writer, or the order of an event that was settled: no list of the service brings these.
+    if (row?.writer !== undefined || (row?.orders.status ?? "") !== "" || isLike(record))
+      return "extra";
+    foreign += 1;
+    return includeForeign ? "extra" : "foreign";
+  };
+  for (const page of work.pages(unresolved))
+    await resolveRecords(stores, work, page, { startedAt, kindOfExtra });
   await resolveWaiting(stores.bulkChanges.waiting(), stores, work);
   await resolveWaiting(stores.heldTerminations.crmCodes(), stores, work);
+  return foreign;
 }
+
+/**
+ * Whether a crmCode could come from this mapping: it begins as all codes of its variant in the snapshot do, as far as
+ * that cannot be part of an id (up to a separator and letters, as `c-`), and goes on with no other kind of character.
+ */
+function shapeOfCodes(work: WorkFile): (record: Pick<RecordRow, "code" | "variant">) => boolean {
+  const shapes = new Map<string | null, { common: string; signs: Set<string> }>();
+  const sql =
+    "SELECT code, variant FROM records WHERE position IS NOT NULL AND variant IS NOT NULL";
+  for (const { code, variant } of work.all<RecordRow>(sql)) {
+    const { common, signs } = shapes.get(variant) ?? { common: code, signs: new Set() };
+    let same = 0;
+    while (same < common.length && common[same] === code[same]) same += 1;
+    for (const sign of signsOf(code)) signs.add(sign);
+    shapes.set(variant, { common: common.slice(0, same), signs });
+  }
+  return ({ code, variant }) => {
+    const shape = shapes.get(variant);
+    const [prefix = ""] = /^(?:.*[^\p{L}\p{N}])?\p{L}*/u.exec(shape?.common ?? "") ?? [];
+    return code.startsWith(prefix) && signsOf(code).every((sign) => shape?.signs.has(sign));
+  };
+}
+
+/** Its kinds of characters; all others stand for themselves. */
+const signsOf = (code: string): string[] => [
+  ...new Set(
+    code
+      .replaceAll(/\p{N}/gu, "0")
+      .replaceAll(/\p{Ll}/gu, "a")
+      .replaceAll(/\p{Lu}/gu, "A"),
+  ),
+];
 
 async function resolveRecords(
   stores: LiveStores,
   work: WorkFile,
   batch: readonly RecordRow[],
-  startedAt: number,
+  {
+    kindOfExtra,
+    startedAt,
+  }: Pick<Listed, "startedAt"> & {
+    readonly kindOfExtra: (record: RecordRow, row: LedgerRow | undefined) => string;
+  },
 ): Promise<void> {
   const absent = batch.filter(({ was }) => was === null).map(({ code }) => code);
   await stores.ledger.heal(
@@ -71,7 +121,10 @@ async function resolveRecords(
     for (const [index, record] of batch.entries()) {
       const live = { row: rows[index], staged: waitingIn(waiting[index]) };
       const wanted = wantedOf(record);
-      const kind = record.kind ?? (record.position === null ? "extra" : compare(wanted, undefined));
+      const kind =
+        record.position === null
+          ? kindOfExtra(record, rows[index])
+          : (record.kind ?? compare(wanted, undefined));
       const resolved = resolve({ ...wanted, order: record.ord }, live);
       keepKind(work, record, resolved === "differs" ? kind : resolved);
     }

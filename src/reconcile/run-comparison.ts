@@ -22,6 +22,8 @@ export interface ComparisonOptions extends RecordOptions {
   /** When the snapshot was taken, ms. */
   readonly asOf: number;
   readonly showValues?: boolean;
+  /** Whether relations that are not known as ours count as missing in the CRM, too. */
+  readonly includeForeign?: boolean | undefined;
 }
 
 export interface Comparison {
@@ -96,10 +98,11 @@ export async function runComparison(
     );
     const lacking = await lackingIn(stores, work, listed);
     // A guard will stop the comparison: the ledger knows better than such a list.
-    if (!isShortList(lacking, listed.relations))
-      await resolveLive({ ...stores, ledger }, work, listed);
+    const foreign = isShortList(lacking, listed.relations)
+      ? 0
+      : await resolveLive({ ...stores, ledger }, work, listed, options.includeForeign);
     const requests = session.requests + listed.requests;
-    const more = { encoding: snapshot.scan.encoding, lacking };
+    const more = { encoding: snapshot.scan.encoding, foreign, lacking };
     return { summary: summarise(work, ingested, listed, more), requests, work };
   } catch (error) {
     work.close();
@@ -164,7 +167,7 @@ async function acquireTold(
 /** A later comparison of the same identity continues this one. */
 function identityOf(session: Session, snapshot: OpenSnapshot, options: ComparisonOptions): string {
   const { baseUrl, config, fingerprintOf, mappingHash, stores } = session;
-  const { asOf, object, idFrom, showValues } = options;
+  const { asOf, includeForeign, object, idFrom, showValues } = options;
   // Standard input without --as-of: the time is only that of the command's start, and differs each time.
   const isStartOfCommand = snapshot.path === undefined && asOf === snapshot.takenAt;
   const lists = [...stores.tenantLists.current()].map(([field, list]) => [
@@ -184,7 +187,7 @@ function identityOf(session: Session, snapshot: OpenSnapshot, options: Compariso
       snapshot.reading,
       lists,
     ],
-    [object, idFrom, showValues, isStartOfCommand ? undefined : asOf],
+    [object, idFrom, showValues, includeForeign, isStartOfCommand ? undefined : asOf],
     // Fingerprints of another key mean nothing here.
     [fingerprintOf({ type: "Person" })],
   ];

@@ -14,6 +14,8 @@ export const AGREEING = {
   newer: "changed since the snapshot was taken",
   waiting: "their change waits to be sent",
   ignored: "left out by the mapping",
+  foreign:
+    "active at the service, neither written by crmsync nor with a crmCode like those of the snapshot",
 } as const;
 
 type CountName = DriftKind | keyof typeof AGREEING;
@@ -51,6 +53,8 @@ export interface Summary
   readonly matched: number;
   /** Relations of the snapshot that the ledger is sure of, and that the service does not list. */
   readonly lacking: number;
+  /** Active relations that the snapshot lacks, and that are not known as ours; with --include-foreign they count as `extra`. */
+  readonly foreign: number;
   readonly counts: Readonly<Record<CountName, number>>;
   /** Fields that are not equal everywhere, by the type of the relations: the most frequent first. */
   readonly fields: readonly FieldCount[];
@@ -61,7 +65,7 @@ export function summarise(
   work: WorkFile,
   ingested: Ingested,
   { active, relations }: Listed,
-  more: Pick<Summary, "encoding" | "lacking">,
+  more: Pick<Summary, "encoding" | "foreign" | "lacking">,
 ): Summary {
   const found: Record<string, number> = {};
   const tables = ["records WHERE kind NOT IN ('invalid', 'unmappable')", "rejects"];

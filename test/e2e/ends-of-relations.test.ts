@@ -95,6 +95,7 @@ test("a relation that no request can name becomes a dead letter, and its plan en
     "--apply",
     "--yes",
     "--terminate-missing",
+    "--include-foreign",
     "--max-terminate",
     "10",
   ]);

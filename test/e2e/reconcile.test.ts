@@ -451,9 +451,53 @@ test("an export of one object ends no relation of another one", async () => {
   const file = join(dir.path, "kunden.csv");
   await writeFile(file, "Kundennr;Vorname;Nachname\r\n0;Ada;Muster 0\r\n1;Ada;Muster 1\r\n");
   const args = [file, "--object", "kunde", "--id-from", "Kundennr", "--terminate-missing"];
-  const stopped = await reconcile(env, args);
+  const left = await reconcile(env, [...args, "--json"]);
+  expect(JSON.parse(left.out), left.err).toMatchObject({ counts: { extra: 0, foreign: 2 } });
+  const stopped = await reconcile(env, [...args, "--include-foreign"]);
   expect(stopped.code, stopped.out).toBe(1);
   expect(stopped.err).toContain("because the snapshot has no firma. If this is right");
+});
+
+test("only what is ours is ended because the snapshot lacks it", async () => {
+  await using dir = await tempDir();
+  const company = (n: number) => ({ type: "Fund", crmCode: `c-${n}`, name: `Muster ${n}` });
+  await using sandbox = await sandboxWith(dir, [
+    ...codes(1, 9).map(company),
+    person(0, { crmCode: "other-77" }),
+    // Of the same type, and of another system.
+    { ...company(0), crmCode: "SAP_12" },
+  ]);
+  const env = envFor(sandbox, { DATA_DIR: dir.path, TERMINATE_LIMIT: "10" });
+  await using daemon = await localDaemon(env);
+  // A code of another shape, which crmsync has written.
+  const own = { ...company(0), crmCode: "Own.1" };
+  await daemon.push([{ ...personEvent("Own.1"), data: { record: own } }]);
+  await waitUntilSettled(daemon);
+  const file = join(dir.path, "companies.ndjson");
+  await writeFile(file, lines(codes(1, 8).map(company)));
+  const report = join(dir.path, "report.ndjson");
+  const args = [file, "--terminate-missing", "--json"];
+  const applied = await reconcile(env, [...args, "--report", report, "--apply", "--yes"]);
+  const [found] = applied.out.split("\n").map((line) => JSON.parse(line) as Fields);
+  expect(found, applied.err).toMatchObject({ foreign: 2, counts: { extra: 2, foreign: 2 } });
+  await waitUntilSettled(daemon);
+  const ended = async () =>
+    [...(await sandbox.relations()).values()]
+      .filter(({ relationStatus }) => relationStatus === "terminated")
+      .map(({ crmCode }) => String(crmCode))
+      .toSorted((a, b) => (a < b ? -1 : 1));
+  expect(await ended()).toEqual(["Own.1", "c-8"]);
+  const listed = (await readFile(report, "utf8")).trim().split("\n");
+  expect(listed.map((line) => JSON.parse(line) as Fields)).toEqual(
+    expect.arrayContaining([
+      expect.objectContaining({ crmCode: "SAP_12", kind: "foreign" }),
+      expect.objectContaining({ crmCode: "other-77", kind: "foreign" }),
+    ]),
+  );
+  const all = await reconcile(env, [...args, "--include-foreign", "--apply", "--yes"]);
+  expect(all.code, all.err).toBe(0);
+  await waitUntilSettled(daemon);
+  expect(await ended()).toEqual(["Own.1", "SAP_12", "c-8", "other-77"]);
 });
 
 test("a wrong field for the id is named, and so is a file of which no record can be used", async () => {

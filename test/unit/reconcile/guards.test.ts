@@ -8,6 +8,7 @@ const COUNTS = {
   newer: 0,
   waiting: 0,
   ignored: 0,
+  foreign: 0,
   ...NO_DRIFT,
 };
 
@@ -22,6 +23,7 @@ const SUMMARY: Summary = {
   relations: 1000,
   active: 1000,
   lacking: 0,
+  foreign: 0,
   counts: COUNTS,
   fields: [],
   unread: [],
