@@ -3,7 +3,7 @@ import { Command, InvalidArgumentError } from "commander";
 import { GROUP_ID } from "../dead-letters/group-of.ts";
 import { DEAD_REASONS } from "../sync/dead-letter.ts";
 import { EVENT_FIELDS, RECORD_FIELDS } from "../sync/outcomes.ts";
-import { WHY_OPTION, isAsked } from "./asked.ts";
+import { WHY_OPTION, isAsked, recordAct, withStores } from "./operator.ts";
 import { Choice, requireSelection, similarText } from "./arguments.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
@@ -12,8 +12,7 @@ import type { Stores } from "../status/stores.ts";
 import { groupDeadLetters, type DeadGroup, type DeadGroups } from "../dead-letters/group.ts";
 import { selectIds, type Filter } from "../dead-letters/select.ts";
 import { printable, allPrintable } from "../ops/printable.ts";
-import { recordAct, withStores } from "./operator.ts";
-import { print, printEither, printJson, confirmed } from "./output.ts";
+import { printDone, print, printEither, printJson, confirmed } from "./output.ts";
 import { eventOf, laterOf, subjectOf } from "../dead-letters/stored-event.ts";
 import { itemOf } from "../approvals/carry-out.ts";
 import { dropLetters, redriveLetters, type Done } from "../dead-letters/act.ts";
@@ -55,7 +54,6 @@ A dead letter is deleted DEAD_LETTER_DAYS (30) after it was stored last; list sa
     redrive,
   )
     .option("--yes", "with --apply on a terminal: do not ask")
-    .option("--dry-run", "only say what would pass now, which is what happens without --apply")
     .addHelpText(
       "after",
       `
@@ -98,8 +96,7 @@ function selecting(
     .option("--apply", "do it; without it, only print what would be done")
     .option("--json", "print the numbers as one line of JSON")
     .action((names: string[], options: ActOptions, command: Command) => {
-      const { all, apply, dryRun, field, inGroup, reason, source, yes } = options;
-      if (apply && dryRun) command.error("error: give --apply or --dry-run, not both");
+      const { all, apply, field, inGroup, reason, source, yes } = options;
       if (yes && !apply) command.error("error: --yes needs --apply");
       const isFiltered = Boolean(all || reason || field || source || inGroup);
       const filters = "--reason, --field, --source, --in-group";
@@ -197,7 +194,6 @@ export async function show(name: string, options: { json?: true }): Promise<void
 export interface ActOptions extends Filter {
   readonly all?: true;
   readonly apply?: true;
-  readonly dryRun?: true;
   readonly yes?: true;
   readonly why?: string;
   readonly json?: true;
@@ -275,18 +271,14 @@ async function showPreview(
 }
 
 function printResult(
-  what: "redrive" | "drop",
-  count: number,
+  verb: "redrive" | "drop",
+  chosen: number,
   done: Done,
   options: ActOptions,
   preview?: RedrivePreview,
 ): void {
-  const { apply = false, json } = options;
-  const left = done.left > 0 ? `, ${done.left} left: they contain no event that could be sent` : "";
-  const text = apply
-    ? `${done.redriven} redriven, ${done.dropped} dropped${left}`
-    : `would ${what} ${countOf(count)}; give --apply to do it`;
-  printEither(json, { chosen: count, applied: apply, ...done, preview }, text);
+  const why = "they contain no event that could be sent";
+  printDone(options, { verb, chosen, named: countOf(chosen), why }, { ...done }, { preview });
 }
 
 /** One line: its id, the record, the reason, when and from where. */

@@ -40,7 +40,7 @@ const RULES: Rules = {
     commander: ["src/cli"],
     "cron-parser": ["src/ops/cron.ts"],
     fastify: ["src/console", "src/http", "src/sandbox"],
-    hono: ["src/console/html.ts"],
+    hono: ["src/console/pages.ts"],
     ioredis: [
       "src/demo",
       "src/doctor",
