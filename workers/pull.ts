@@ -18,12 +18,7 @@ import {
 } from "../src/pull/pull-object.ts";
 import { pulledCrms, settingFor, type PulledCrm } from "../src/pull/pulled-crms.ts";
 import { MemoryGate } from "../src/state/redis-health.ts";
-import {
-  RENEW_PULL_MS,
-  type PulledObject,
-  type PullState,
-  type PullWait,
-} from "../src/state/pulls.ts";
+import { type PulledObject, type PullState, type PullWait } from "../src/state/pulls.ts";
 import { needsRelated } from "../src/sync/mapped.ts";
 import { startPolling } from "./poll.ts";
 import type { Runtime } from "./runtime.ts";
@@ -68,20 +63,12 @@ export function startPulling(runtime: Runtime): Part | undefined {
     const poll = startPolling({
       everyMs: LOOK_MS,
       async step(closing) {
-        if (!(await isDue(runtime, crm.name)) || !(await lease.claim(owner))) return;
-        const lost = new AbortController();
-        const renew = async () => {
-          if (!(await lease.claim(owner))) lost.abort();
-        };
-        const renewing = setInterval(() => void renew().catch(() => {}), RENEW_PULL_MS);
-        try {
+        if (!(await isDue(runtime, crm.name))) return;
+        await lease.whileHeld(owner, async (lost) => {
           // Another process may have done it before this one got the lease.
           if (!(await isDue(runtime, crm.name))) return;
-          await pullCrm(runtime, api, crm, AbortSignal.any([closing, lost.signal]));
-        } finally {
-          clearInterval(renewing);
-          await lease.release(owner);
-        }
+          await pullCrm(runtime, api, crm, AbortSignal.any([closing, lost]));
+        });
       },
       onError: (error) => rarely.warn({ err: error, crm: crm.name }, "pull.failed", crm.name),
     });

@@ -11,7 +11,6 @@ import type { Part } from "../src/ops/shutdown.ts";
 import { DropFolder, type Look } from "../src/reconcile/drop/drop-folder.ts";
 import { removeOld } from "../src/reconcile/drop/remove-old.ts";
 import type { ServiceAddress } from "../src/service/open-service.ts";
-import { RENEW_RUN_MS } from "../src/state/reconcile-runs.ts";
 import { createApprovedPlans, type ApprovedPlan } from "./approved-plans.ts";
 import { startPolling } from "./poll.ts";
 import { endSchedule, isRunDue, runScheduled } from "./reconcile-scheduled.ts";
@@ -65,15 +64,8 @@ export function startReconciling(
   }
 
   /** @param what the name of a file in the folder, or a plan; undefined: the scheduled run. */
-  async function run(what: string | ApprovedPlan | undefined, closing: AbortSignal): Promise<void> {
-    if (!(await reconcileRuns.lease.claim(owner))) return;
-    const lost = new AbortController();
-    const renew = async () => {
-      if (!(await reconcileRuns.lease.claim(owner))) lost.abort();
-    };
-    const renewing = setInterval(() => void renew().catch(() => {}), RENEW_RUN_MS);
+  async function run(what: string | ApprovedPlan | undefined, signal: AbortSignal): Promise<void> {
     try {
-      const signal = AbortSignal.any([closing, lost.signal]);
       const shared = { runtime, redisUrl, service, signal };
       if (typeof what === "object") return await plans.run(what, shared);
       const taken = what === undefined ? undefined : await folder?.take(what);
@@ -83,9 +75,6 @@ export function startReconciling(
     } catch (error) {
       pause.begin(error instanceof RunLater ? error.message : codeOf(error));
       log.warn({ err: error }, "reconcile.later");
-    } finally {
-      clearInterval(renewing);
-      await reconcileRuns.lease.release(owner);
     }
   }
 
@@ -96,7 +85,8 @@ export function startReconciling(
       const approved = await plans.next();
       if (running !== undefined || pause.isOn()) return;
       if ((approved ?? view?.ready) !== undefined || (await isRunDue(runtime))) {
-        running = run(approved ?? view?.ready, signal)
+        running = reconcileRuns.lease
+          .whileHeld(owner, (lost) => run(approved ?? view?.ready, AbortSignal.any([signal, lost])))
           // An unreachable Redis is logged by its connections.
           .catch(() => {})
           .finally(() => (running = undefined));

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { listPages } from "../src/service/list-pages.ts";
 import type { Reply } from "../src/service/reply.ts";
 import { tokenName } from "../src/state/known-service.ts";
-import { RENEW_WARM_UP_MS, type WarmUp } from "../src/state/ledger.ts";
+import type { WarmUp } from "../src/state/ledger.ts";
 import { retryDelay } from "../src/sync/settled.ts";
 import { inSlices } from "../src/ops/in-slices.ts";
 import { rowOf, type LedgerRow } from "../src/sync/ledger-row.ts";
@@ -40,18 +40,16 @@ export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling
       if (!isListDue(warmUp, config.QUOTA_HOUR_MS, clock.now()) || !(await access.mayAsk())) return;
       // Look first whether Redis went back: what is listed before this is noticed is forgotten again.
       await runtime.guards.checked(0);
-      if (!(await ledger.lease.claim(owner))) return;
       // A permit may be an hour away: no other process lists meanwhile.
-      const renew = () => void ledger.lease.claim(owner).catch(() => {});
-      const renewing = setInterval(renew, RENEW_WARM_UP_MS);
-      const listing = listFrom(warmUp, runtime, access, signal).catch(async (error: unknown) => {
-        if (signal.aborted) throw error;
-        rarely.warn({ err: error }, "ledger.warm_up_interrupted");
-        await ledger.listingFailed(OWN_ERROR);
-        return "failed" as const;
-      });
-      const result = await listing.finally(() => clearInterval(renewing));
-      await ledger.lease.release(owner);
+      const result = await ledger.lease.whileHeld(owner, () =>
+        listFrom(warmUp, runtime, access, signal).catch(async (error: unknown) => {
+          if (signal.aborted) throw error;
+          rarely.warn({ err: error }, "ledger.warm_up_interrupted");
+          await ledger.listingFailed(OWN_ERROR);
+          return "failed" as const;
+        }),
+      );
+      if (result === undefined) return;
       failures = result === "failed" ? failures + 1 : 0;
       if (result === "failed") await pauseOrContinueCold(runtime, failures, signal);
     },

@@ -13,12 +13,11 @@ import { fail, ok, warn, type Check } from "./check.ts";
 import { checkCrms } from "./crm.ts";
 import { clockAhead } from "./clock.ts";
 import { checkConfiguration } from "./configuration.ts";
-import { checkEncryption } from "./encryption.ts";
 import { checkNetwork } from "./network.ts";
 import { checkOtherPrefixes, checkProcesses } from "./processes.ts";
 import { checkRedis, settingOf } from "./redis.ts";
 import { checkService } from "./service.ts";
-import { checkStateVersion } from "./state-version.ts";
+import { checkEncryption, checkStateVersion } from "./state.ts";
 
 /** A slow Redis may need that long for a permit, ms. */
 const LIMIT_MS = 15_000;
@@ -130,11 +129,7 @@ async function checkServiceIfPossible(
   }
   const missing =
     baseUrl === undefined ? "SERVICE_BASE_URL" : "SERVICE_TOKEN or SERVICE_TOKEN_FILE";
-  return [
-    warn(
-      "service",
-      `not checked: ${missing} is not set here`,
-      `Set ${missing} as it is set for the daemon (start --sandbox needs neither).`,
-    ),
-  ];
+  const says = `not checked: ${missing} is not set here`;
+  const remedy = `Set ${missing} as it is set for the daemon (start --sandbox needs neither).`;
+  return [warn("service", says, remedy)];
 }

@@ -9,10 +9,11 @@ export interface Check {
 
 export const ok = (name: string, says: string): Check => ({ name, result: "ok", says });
 
-export const warn = (name: string, says: string, remedy: string): Check => {
-  return { name, result: "warn", says, remedy };
-};
+const bad =
+  (result: "warn" | "fail") =>
+  (name: string, says: string, remedy: string): Check => {
+    return { name, result, says, remedy };
+  };
 
-export const fail = (name: string, says: string, remedy: string): Check => {
-  return { name, result: "fail", says, remedy };
-};
+export const warn = bad("warn");
+export const fail = bad("fail");

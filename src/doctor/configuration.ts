@@ -7,9 +7,8 @@ import { isLoopback } from "../ops/loopback.ts";
 import { webhookProblems } from "../mapping/webhooks/secrets.ts";
 import { ROLES } from "../state/heartbeats.ts";
 import { isIssuedAhead, TOKEN_OLD_DAYS } from "../status/findings.ts";
-import { checkAuditFile } from "./audit.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
-import { checkDataDir } from "./disk.ts";
+import { checkAuditFile, checkDataDir } from "./files.ts";
 import { checkNotify, checkOutcomes } from "./notify.ts";
 import { mistypedVariables, startProblems } from "../start-problems.ts";
 
@@ -73,11 +72,8 @@ async function checkReconcileFolder({ RECONCILE_DIR: dir }: Config): Promise<Che
 
 function checkTokenAge({ SERVICE_TOKEN_ISSUED_AT: issuedAt }: Config): Check {
   if (issuedAt === undefined) {
-    return warn(
-      "token age",
-      "unknown",
-      "Set SERVICE_TOKEN_ISSUED_AT to be warned before 90 days have passed.",
-    );
+    const remedy = "Set SERVICE_TOKEN_ISSUED_AT to be warned before 90 days have passed.";
+    return warn("token age", "unknown", remedy);
   }
   const days = Math.floor((Date.now() - Date.parse(issuedAt)) / DAY_MS);
   if (isIssuedAhead(days)) {
@@ -94,11 +90,9 @@ function checkTokenAge({ SERVICE_TOKEN_ISSUED_AT: issuedAt }: Config): Check {
 function checkIntakeAuth({ INGEST_AUTH, secrets }: Config): Check {
   const hasToken = secrets.INGEST_TOKEN !== undefined;
   if (INGEST_AUTH !== undefined) {
-    return warn(
-      "intake",
-      `anybody who can reach the HTTP address may send events (INGEST_AUTH=${INGEST_AUTH})`,
-      "Set INGEST_TOKEN_FILE instead.",
-    );
+    const says = `anybody who can reach the HTTP address may send events (INGEST_AUTH=${INGEST_AUTH})`;
+    const remedy = "Set INGEST_TOKEN_FILE instead.";
+    return warn("intake", says, remedy);
   }
   return ok(
     "intake",

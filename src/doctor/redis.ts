@@ -1,12 +1,14 @@
-/** Checks Redis itself: its version, settings, clock and speed. */
+/** Checks the way to Redis, what happens when its machine is lost, and Redis itself: version, settings, clock, speed. */
 import type { Redis } from "ioredis";
 import type { Config } from "../config.ts";
+import { counted } from "../ops/counted.ts";
+import { describeRedis, isLocal, parseRedisUrl, type RedisUrl } from "../ops/redis-url.ts";
 import { isOlder } from "../ops/version.ts";
+import type { RedisHealth } from "../state/redis-health.ts";
 import { SLOW_PING_MS } from "../status/process-findings.ts";
 import type { Readings } from "../status/readings.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 import { clockCheck } from "./clock.ts";
-import { checkConnection, checkReplicas } from "./redis-connection.ts";
 
 /** The oldest version that BullMQ and our scripts work with. */
 const OLDEST_REDIS = "6.2";
@@ -71,13 +73,10 @@ export async function settingOf(redis: Redis, name: string): Promise<string | un
 /** A line only where values of persons are kept. The embedded Redis has no slow log. */
 function checkSlowLog({ stateKeys }: Config, slowerThan: string | undefined): Check[] {
   if (stateKeys.length > 0 || slowerThan === undefined || Number(slowerThan) < 0) return [];
-  return [
-    warn(
-      "redis slow log",
-      "Redis keeps the arguments of slow commands, among them values of persons",
-      "CONFIG SET slowlog-log-slower-than -1, put it into redis.conf, then SLOWLOG RESET; or set STATE_KEY_FILE.",
-    ),
-  ];
+  const says = "Redis keeps the arguments of slow commands, among them values of persons";
+  const remedy =
+    "CONFIG SET slowlog-log-slower-than -1, put it into redis.conf, then SLOWLOG RESET; or set STATE_KEY_FILE.";
+  return [warn("redis slow log", says, remedy)];
 }
 
 function checkSpeed(pingMs: number): Check {
@@ -89,4 +88,35 @@ function checkSpeed(pingMs: number): Check {
         "Run crmsync on a machine near Redis, or find out what keeps Redis busy (redis-cli --latency, SLOWLOG GET).",
       )
     : ok("redis speed", says);
+}
+
+const PAGE = "docs/operate.md, Redis";
+
+const urlOf = ({ REDIS_URL }: Config): RedisUrl | undefined =>
+  REDIS_URL === undefined ? undefined : parseRedisUrl(REDIS_URL);
+
+function checkConnection(config: Config): Check {
+  const url = urlOf(config);
+  if (url === undefined) return ok("redis connection", "the embedded Redis, on this machine");
+  const where = describeRedis(url);
+  if (url.tls) return ok("redis connection", `${where}, with TLS`);
+  if (isLocal(url)) return ok("redis connection", `${where}, on this machine`);
+  if (config.stateKeys.length > 0) {
+    return ok("redis connection", `${where}, without TLS; payloads and events are encrypted`);
+  }
+  const says = `${where}: without TLS and STATE_KEY, the network in between can read payloads and events`;
+  const remedy = `Use rediss:// (${PAGE}), or set STATE_KEY_FILE.`;
+  return warn("redis connection", says, remedy);
+}
+
+/** No line where a single Redis is wanted. */
+function checkReplicas(config: Config, { replicas }: RedisHealth): Check[] {
+  if (replicas > 0) {
+    const says = `${counted(replicas, "replica has", "replicas have")} what the primary has`;
+    return [ok("redis replicas", says)];
+  }
+  if ((urlOf(config)?.kind ?? "single") === "single") return [];
+  const says = "none follows the primary: when its machine is lost, accepted changes are lost";
+  const remedy = `Start a replica of it (${PAGE}), or find out why it does not follow: its log names the reason.`;
+  return [warn("redis replicas", says, remedy)];
 }

@@ -81,13 +81,10 @@ async function checkLimit({ config, quotaState, redis }: Stores): Promise<Check[
   const { limit } = await readOne(redis, quotaState);
   const ours = config.QUOTA_PER_HOUR;
   if (limit === ours) return [];
-  return [
-    warn(
-      "quota",
-      `QUOTA_PER_HOUR is ${ours} here, and ${limit} where a daemon was started last: ${limit} is in force`,
-      "Run the command with the daemon's configuration, or restart the daemon with the new value.",
-    ),
-  ];
+  const says = `QUOTA_PER_HOUR is ${ours} here, and ${limit} where a daemon was started last: ${limit} is in force`;
+  const remedy =
+    "Run the command with the daemon's configuration, or restart the daemon with the new value.";
+  return [warn("quota", says, remedy)];
 }
 
 function lateReply(error: unknown): Check {
@@ -113,48 +110,34 @@ function checksOf(reply: Reply<"schema-config">): Check[] {
     case "schema":
       return [ok("token", "accepted"), ok("address", "accepted")];
     case "denied":
-      return reply.cause === "token"
-        ? [
-            fail(
-              "token",
-              "denied (401): missing, wrong, revoked, or of another environment",
-              "Ask the service's support for a new token and write it into the file of SERVICE_TOKEN_FILE: it is used at once.",
-            ),
-          ]
-        : [
-            ok("token", "not denied before the address was"),
-            fail(
-              "address",
-              `denied (403): the service sees us as ${reply.ip ?? "an address that it does not name"}`,
-              "Have this address put on the service's allow-list, or send through a proxy whose address is on it (HTTPS_PROXY).",
-            ),
-          ];
+      if (reply.cause === "token") return [fail("token", TOKEN_DENIED, NEW_TOKEN)];
+      return [
+        ok("token", "not denied before the address was"),
+        fail(
+          "address",
+          `denied (403): the service sees us as ${reply.ip ?? "an address that it does not name"}`,
+          "Have this address put on the service's allow-list, or send through a proxy whose address is on it (HTTPS_PROXY).",
+        ),
+      ];
     case "throttled":
-      return [
-        warn(
-          "quota",
-          "the service answered 429",
-          "crmsync waits as long as the service asks. Check whether another program uses the same token.",
-        ),
-      ];
+      return [warn("quota", "the service answered 429", THROTTLED)];
     case "rejected":
-      return [
-        fail(
-          "service",
-          `schema-config was answered with ${reply.status}`,
-          "Check that SERVICE_BASE_URL is the address of the service, without /v1.1.",
-        ),
-      ];
-    case "unavailable":
-      return [
-        fail(
-          "service",
-          `no usable reply (${inWords(reply.reason)}${reply.status === undefined ? "" : `, ${reply.status}`})`,
-          "See the lines about name and connection. If they are ok, the service itself has a problem, or SERVICE_BASE_URL is not its address.",
-        ),
-      ];
+      return [fail("service", `schema-config was answered with ${reply.status}`, REJECTED)];
+    case "unavailable": {
+      const status = reply.status === undefined ? "" : `, ${reply.status}`;
+      return [fail("service", `no usable reply (${inWords(reply.reason)}${status})`, UNAVAILABLE)];
+    }
   }
 }
+
+const TOKEN_DENIED = "denied (401): missing, wrong, revoked, or of another environment";
+const NEW_TOKEN =
+  "Ask the service's support for a new token and write it into the file of SERVICE_TOKEN_FILE: it is used at once.";
+const THROTTLED =
+  "crmsync waits as long as the service asks. Check whether another program uses the same token.";
+const REJECTED = "Check that SERVICE_BASE_URL is the address of the service, without /v1.1.";
+const UNAVAILABLE =
+  "See the lines about name and connection. If they are ok, the service itself has a problem, or SERVICE_BASE_URL is not its address.";
 
 /**
  * A line only for a token that no daemon has met: it checks that one before it sends, and says itself what is
@@ -168,26 +151,19 @@ async function checkTenant(
   if (kind !== "schema" || (await knownService.hasToken(tokenName(token))) !== false) return [];
   const processes = await heartbeats.running();
   if (!notSendingIn({ processes }, "tokenDoubt").isNone) return [];
-  return [
-    warn(
-      "tenant",
-      "the token is new: whether it is of the ledger's tenant is not known yet",
-      "A daemon that has it asks for relations that it knows before it sends anything; crmsync status says what came of it.",
-    ),
-  ];
+  const says = "the token is new: whether it is of the ledger's tenant is not known yet";
+  const remedy =
+    "A daemon that has it asks for relations that it knows before it sends anything; crmsync status says what came of it.";
+  return [warn("tenant", says, remedy)];
 }
 
 async function checkLists(stores: Stores, reply: Reply<"schema-config">): Promise<Check[]> {
   if (reply.kind !== "schema") return [];
   const { usable, unusable } = tenantFields(reply.fields);
   if (unusable.length > 0) {
-    return [
-      warn(
-        "value lists",
-        `schema-config has fields that are not as the specification promises: ${unusable.join(", ")}`,
-        "Their last known lists stay in force. Report it to the service's support.",
-      ),
-    ];
+    const says = `schema-config has fields that are not as the specification promises: ${unusable.join(", ")}`;
+    const remedy = "Their last known lists stay in force. Report it to the service's support.";
+    return [warn("value lists", says, remedy)];
   }
   const { clock, tenantLists } = stores;
   const lists = tenantListsOf(usable);
@@ -195,14 +171,11 @@ async function checkLists(stores: Stores, reply: Reply<"schema-config">): Promis
   const changes = isKnown ? listChanges(tenantLists.current(), lists) : [];
   if (changes.length > 0) {
     await tenantLists.doubt(clock.now());
-    const says = changes.map((change) => `${change.field} (${change.says})`).join("; ");
-    return [
-      warn(
-        "value lists",
-        `the service's lists differ from those in use: ${says}`,
-        "A running process fetches them again within ten minutes; the log names the change (value_lists.changed). Dead letters that they no longer refuse are then redriven.",
-      ),
-    ];
+    const all = changes.map((change) => `${change.field} (${change.says})`).join("; ");
+    const says = `the service's lists differ from those in use: ${all}`;
+    const remedy =
+      "A running process fetches them again within ten minutes; the log names the change (value_lists.changed). Dead letters that they no longer refuse are then redriven.";
+    return [warn("value lists", says, remedy)];
   }
   const required = [...lists].filter(([, { isRequired }]) => isRequired).map(([field]) => field);
   const needed = required.length === 0 ? "" : `; the tenant requires ${required.join(", ")}`;

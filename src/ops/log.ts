@@ -5,71 +5,23 @@ import { sentenceOf, type LogEvent } from "./log-events.ts";
  * The only fields that a log line may carry. None of them can hold the content of a record, an event
  * or a token.
  */
-const LOG_FIELDS = [
-  "added",
-  "address",
-  "backoff_ms",
-  "crm",
-  "delay_ms",
-  "denied",
-  "dir",
-  "err",
-  "event",
-  "fields",
-  "file",
-  "for_hours",
-  "for_ms",
-  "freshness_s",
-  "from",
-  "gaps",
-  "head",
-  "host",
-  "kind",
-  "lane",
-  "level_now",
-  "mapping",
-  "meant",
-  "messages",
-  "missing",
-  "node",
-  "ops_url",
-  "outcome",
-  "pacing",
-  "port",
-  "reason",
-  "record",
-  "records",
-  "relations",
-  "removed",
-  "reply",
-  "requests",
-  "roles",
-  "rows",
-  "server_pid",
-  "source",
-  "span_id",
-  "status",
-  "step",
-  "step_ms",
-  "suppressed",
-  "to",
-  "token_file",
-  "trace_id",
-  "tries",
-  "unexplained",
-  "until",
-  "url",
-  "values",
-  "variable",
-  "version",
-  "wait_asked_ms",
-  "webhook",
-  "why",
-] as const;
+const LOG_FIELDS = `
+  added address backoff_ms crm delay_ms denied dir err event fields file for_hours for_ms
+  freshness_s from gaps head host kind lane level_now mapping meant messages missing node
+  ops_url outcome pacing port reason record records relations removed reply requests roles
+  rows server_pid source span_id status step step_ms suppressed to token_file trace_id tries
+  unexplained until url values variable version wait_asked_ms webhook why
+` as const;
 
-export type LogFields = { readonly [name in (typeof LOG_FIELDS)[number]]?: unknown };
+type Words<Text extends string> = Text extends `${infer Line}\n${infer Rest}`
+  ? Words<Line> | Words<Rest>
+  : Text extends `${infer Word} ${infer Rest}`
+    ? Word | Words<Rest>
+    : Text;
 
-const KNOWN: ReadonlySet<string> = new Set(LOG_FIELDS);
+export type LogFields = { readonly [name in Exclude<Words<typeof LOG_FIELDS>, "">]?: unknown };
+
+const KNOWN: ReadonlySet<string> = new Set(LOG_FIELDS.trim().split(/\s+/));
 
 /**
  * Synchronous: what is written just before the process ends must be seen. Stderr may be a file whose disk is

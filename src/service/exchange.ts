@@ -148,28 +148,24 @@ function bodyReason(error: unknown): UnavailableReason {
   return reason === "timeout" || reason === "closed" ? reason : "truncated_body";
 }
 
-const REASON_BY_CODE: Readonly<Record<string, UnavailableReason>> = {
-  ECONNREFUSED: "connection_refused",
-  EHOSTDOWN: "unreachable",
-  EHOSTUNREACH: "unreachable",
-  ENETDOWN: "unreachable",
-  ENETUNREACH: "unreachable",
-  ECONNRESET: "reset",
-  EPIPE: "reset",
-  UND_ERR_SOCKET: "reset",
-  ENOTFOUND: "dns",
-  EAI_AGAIN: "dns",
-  EAI_FAIL: "dns",
-  EAI_NODATA: "dns",
-  UND_ERR_CONNECT_TIMEOUT: "connect_timeout",
-  // Only a proxy has such a limit: for its tunnel.
-  UND_ERR_HEADERS_TIMEOUT: "proxy",
-  UND_ERR_PRX_CONN: "proxy",
-  ETIMEDOUT: "connect_timeout",
-  UND_ERR_DESTROYED: "closed",
-  UND_ERR_CLOSED: "closed",
-  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: "truncated_body",
+/** The codes of errors, by what they mean. */
+const CODES: Readonly<Partial<Record<UnavailableReason, string>>> = {
+  connection_refused: "ECONNREFUSED",
+  unreachable: "EHOSTDOWN EHOSTUNREACH ENETDOWN ENETUNREACH",
+  reset: "ECONNRESET EPIPE UND_ERR_SOCKET",
+  dns: "ENOTFOUND EAI_AGAIN EAI_FAIL EAI_NODATA",
+  connect_timeout: "UND_ERR_CONNECT_TIMEOUT ETIMEDOUT",
+  // Only a proxy has a limit for headers: for its tunnel.
+  proxy: "UND_ERR_HEADERS_TIMEOUT UND_ERR_PRX_CONN",
+  closed: "UND_ERR_DESTROYED UND_ERR_CLOSED",
+  truncated_body: "UND_ERR_RES_CONTENT_LENGTH_MISMATCH",
 };
+
+const REASON_BY_CODE = new Map(
+  Object.entries(CODES).flatMap(([reason, codes]) =>
+    codes.split(" ").map((code) => [code, reason as UnavailableReason] as const),
+  ),
+);
 
 /** How connecting can fail. */
 const OF_CONNECTION: ReadonlySet<UnavailableReason> = new Set([
@@ -188,5 +184,5 @@ function reasonOf(error: unknown): UnavailableReason {
   const code = (error as NodeJS.ErrnoException).code ?? "";
   if (error instanceof errors.RequestAbortedError && /Proxy/.test(error.message)) return "proxy";
   if (/^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|EPROTO)/.test(code)) return "tls";
-  return REASON_BY_CODE[code] ?? "network";
+  return REASON_BY_CODE.get(code) ?? "network";
 }

@@ -17,9 +17,6 @@ export type WarmUp = Meaning<ReturnType<Ledger["warmUpReading"]>>;
 /** After this long without a sign of its process, another one may take the warm-up over, ms. */
 const LEASE_MS = 10_000;
 
-/** How often the process that warms the ledger must call `claimWarmUp`, ms. */
-export const RENEW_WARM_UP_MS = LEASE_MS / 4;
-
 /** Rows that are read, or written, in one round trip: Redis does nothing else meanwhile. */
 const PAGE = 500;
 

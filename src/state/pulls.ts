@@ -5,9 +5,6 @@ import { Store } from "./store.ts";
 /** After this long without a sign of its process, another one may pull, ms. */
 const LEASE_MS = 15_000;
 
-/** How often the process that pulls must call `claim`, ms. */
-export const RENEW_PULL_MS = LEASE_MS / 5;
-
 /** Webhooks let a CRM be pulled at most so often, ms. */
 const LEAST_MS = 10_000;
 

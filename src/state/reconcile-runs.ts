@@ -6,9 +6,6 @@ import { Store } from "./store.ts";
 /** After this long without a sign of its process, another one may reconcile, ms. */
 const RUN_LEASE_MS = 15_000;
 
-/** How often the process that reconciles must call `claim`, ms. */
-export const RENEW_RUN_MS = RUN_LEASE_MS / 5;
-
 /** What a host said of its folder counts for this long, ms. */
 const FOLDER_MS = 600_000;
 

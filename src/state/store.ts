@@ -13,6 +13,9 @@ export type Check = Call;
 /** Commands that free memory: a Redis that is full lets a script go on after them. */
 const FREES = /^(?:DEL|HDEL|ZREM|SREM)$/;
 
+/** How often a lock is renewed within the time after which it would end. */
+const RENEWALS = 5;
+
 const luaFile = (name: string): URL => new URL(`./lua/${name}.lua`, import.meta.url);
 
 /** A reading by a script of this folder. */
@@ -108,17 +111,42 @@ export abstract class Store {
    * @param forMs after this long without a sign of its owner, another one gets it
    */
   protected leaseFor(key: string, forMs: number) {
+    const claim = async (owner: string): Promise<boolean> => {
+      if ((await this.write("SET", key, owner, "PX", forMs, "NX")) === "OK") return true;
+      if ((await this.redis.get(key)) !== owner) return false;
+      await this.redis.pexpire(key, forMs);
+      return true;
+    };
+    const release = async (owner: string): Promise<void> => {
+      if ((await this.redis.get(key)) === owner) await this.redis.del(key);
+    };
+    /**
+     * Renews the lock until the work has ended, and releases it then.
+     * @param work its signal says that another owner has got the lock
+     * @returns undefined when another owner has it from the start
+     */
+    async function whileHeld<Result>(
+      owner: string,
+      work: (lost: AbortSignal) => Promise<Result>,
+    ): Promise<Result | undefined> {
+      if (!(await claim(owner))) return undefined;
+      const lost = new AbortController();
+      const renew = async () => {
+        if (!(await claim(owner))) lost.abort();
+      };
+      const renewing = setInterval(() => void renew().catch(() => {}), forMs / RENEWALS);
+      try {
+        return await work(lost.signal);
+      } finally {
+        clearInterval(renewing);
+        await release(owner);
+      }
+    }
     return {
       /** Whether this owner has it now; to be called again before it ends. */
-      claim: async (owner: string): Promise<boolean> => {
-        if ((await this.write("SET", key, owner, "PX", forMs, "NX")) === "OK") return true;
-        if ((await this.redis.get(key)) !== owner) return false;
-        await this.redis.pexpire(key, forMs);
-        return true;
-      },
-      release: async (owner: string): Promise<void> => {
-        if ((await this.redis.get(key)) === owner) await this.redis.del(key);
-      },
+      claim,
+      release,
+      whileHeld,
     };
   }
 
