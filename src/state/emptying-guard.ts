@@ -7,6 +7,7 @@ import type { Reading } from "../ops/redis-reading.ts";
 import {
   fieldsOfLetters,
   isUnusual,
+  UNKNOWN_UPDATE,
   type EmptiedField,
   type FieldUpdate,
 } from "../sync/emptied.ts";
@@ -37,17 +38,24 @@ export class EmptyingGuard extends Store {
 
   /**
    * Notes the update, also one that is not admitted: what goes on being emptied stays unusual.
-   * @returns fields that it empties, as too many others do; none: it is admitted.
+   * @returns fields that it empties, as too many others do; none: it is admitted; `read`: half of the limit was
+   *   spent on relations of which nothing was known, so this one must be read first.
    */
   async admit(
     { approved, crmCode }: Pick<TakenState, "approved" | "crmCode">,
-    { emptied, filled }: FieldUpdate,
-  ): Promise<readonly string[]> {
-    const args = [this.#windowMs, digestOf(crmCode), filled, emptied];
-    const counts = countsIn(await this.#note([this.keys.fieldUpdates], args));
+    update: FieldUpdate,
+  ): Promise<readonly string[] | "read"> {
+    const note = ({ emptied, filled }: FieldUpdate) =>
+      this.#note([this.keys.fieldUpdates], [this.#windowMs, digestOf(crmCode), filled, emptied]);
+    const reply = await note(update);
     if (approved) return [];
-    const own = fieldsOfLetters(emptied);
-    return counts
+    if (update === UNKNOWN_UPDATE) {
+      if (unknownIn(reply) * 2 <= this.limit) return [];
+      await note({ filled: "", emptied: "" });
+      return "read";
+    }
+    const own = fieldsOfLetters(update.emptied);
+    return countsIn(reply)
       .filter((count) => own.includes(count.field) && isUnusual(count, this.limit))
       .map(({ field }) => field);
   }
@@ -58,12 +66,19 @@ export class EmptyingGuard extends Store {
   }
 }
 
+/** Updates of relations of which nothing was known. */
+const unknownIn = (reply: Reply): number =>
+  Number(reply[reply.indexOf(UNKNOWN_UPDATE.emptied) + 2] ?? 0);
+
+/** An update of which is not known what it emptied may have emptied each field. */
 function countsIn(reply: Reply): EmptiedField[] {
+  const unknown = reply.includes(UNKNOWN_UPDATE.emptied) ? unknownIn(reply) : 0;
   const counts: EmptiedField[] = [];
   for (let at = 0; at < reply.length; at += 3) {
     const [letter, updated, emptied] = reply.slice(at, at + 3);
+    if (letter === UNKNOWN_UPDATE.emptied) continue;
     const [field = ""] = fieldsOfLetters(String(letter));
-    counts.push({ field, updated: Number(updated), emptied: Number(emptied) });
+    counts.push({ field, updated: Number(updated) + unknown, emptied: Number(emptied) + unknown });
   }
   return counts.sort((a, b) => b.emptied - a.emptied || (a.field < b.field ? -1 : 1));
 }

@@ -15,7 +15,7 @@ import {
 } from "../sync/record.ts";
 import type { Redis } from "ioredis";
 import { readAll, type Call, type Check, Store } from "./store.ts";
-import type { Keys } from "./keys.ts";
+import { digestOf, type Keys } from "./keys.ts";
 import { History } from "./history.ts";
 import type { Sealing } from "./sealing.ts";
 import type { ToldOutcomes } from "./told-outcomes.ts";
@@ -256,7 +256,7 @@ export class RecordStore extends Store {
   /** What makes the record in Redis the new one. */
   #writes(read: ReadRecord, after: ReadRecord): Call[] {
     const { crmCode } = read;
-    const { deadMarks, erased, ledger, staged } = this.keys;
+    const { deadMarks, erased, fieldUpdates, ledger, staged } = this.keys;
     const id = deadLetterId(crmCode);
     const calls: Call[] = [];
     if (after.staged !== read.staged) {
@@ -264,6 +264,10 @@ export class RecordStore extends Store {
       if (after.staged === undefined) calls.push(["DEL", staged(crmCode)]);
       else calls.push(["HSET", staged(crmCode), "version", after.version, "state", text]);
       calls.push(...this.placeCalls(crmCode, read.staged, after.staged));
+      const wasHeld = read.staged?.phase === "held" && read.staged.heldWhy === "emptied";
+      // What was held has emptied nothing: it leaves the count of the guard, whoever has ended that.
+      if (wasHeld && after.staged?.phase !== "held")
+        calls.push(["ZADD", fieldUpdates, read.now, `  ${digestOf(crmCode)}`]);
     }
     if (after.rowText !== read.rowText) {
       if (after.rowText === "") calls.push(["HDEL", ledger, crmCode]);

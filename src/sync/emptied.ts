@@ -59,6 +59,9 @@ export interface FieldUpdate {
   readonly emptied: string;
 }
 
+/** Of a relation of which is not known what it has: a letter that no field has. */
+export const UNKNOWN_UPDATE: FieldUpdate = { filled: "U", emptied: "U" };
+
 /** What a ledger row says of the service's fields. */
 interface KnownFields {
   readonly fingerprint: string | undefined;
@@ -66,13 +69,12 @@ interface KnownFields {
   readonly variant: Variant | undefined;
 }
 
-/** Undefined: it is not known what the service has, or the relation ends, so that its fields no longer matter. */
+/** Undefined: the relation ends, so that its fields no longer matter. */
 export function fieldUpdate(body: Body, known: KnownFields): FieldUpdate | undefined {
   const { fingerprint, filled, variant } = known;
-  if (fingerprint === undefined || filled === undefined) return undefined;
-  if (variant !== variantOf(body["type"]) || body["relationStatus"] === "terminated") {
-    return undefined;
-  }
+  if (body["relationStatus"] === "terminated") return undefined;
+  if (fingerprint === undefined || filled === undefined) return UNKNOWN_UPDATE;
+  if (variant !== variantOf(body["type"])) return undefined;
   const after = filledIn(body);
   const emptied = filled.split("").filter((letter) => !after.includes(letter));
   return { filled, emptied: emptied.join("") };

@@ -50,8 +50,8 @@ export interface SyncPorts {
    * @param when `now`: it is sent now; `next`: the relation is only read now.
    */
   admitTermination(state: TakenState, when: "now" | "next"): Promise<boolean>;
-  /** @returns fields that this update empties, as too many others do; none: it may be sent. */
-  admitUpdate(state: TakenState, update: FieldUpdate): Promise<readonly string[]>;
+  /** @returns fields that this update empties, as too many others do; none: it may be sent; or it must be read first. */
+  admitUpdate(state: TakenState, update: FieldUpdate): Promise<readonly string[] | "read">;
   /** Spends the permit on the one request that the decision needs. */
   send(decision: Sendable, state: TakenState): Promise<ServiceReply>;
   /** @param end how the run ends, for the history of the record. */
@@ -133,7 +133,9 @@ async function carryOut(
       }
       const update = decision.kind === "update" ? fieldUpdate(decision.body, known) : undefined;
       const emptied = update === undefined ? [] : await ports.admitUpdate(state, update);
-      if (emptied.length > 0) return hold(state, "emptied", emptied, ports);
+      if (emptied === "read" && decision.kind === "update")
+        return carryOut({ kind: "fetch", into: decision.body }, state, known, fingerprintOf, ports);
+      if (emptied !== "read" && emptied.length > 0) return hold(state, "emptied", emptied, ports);
       const reply = await ports.send(decision, state);
       const { retry } = ports;
       const context = {

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { waitUntilSettled } from "../support/crmsync.ts";
 import { localCrmsync } from "../support/local-command.ts";
 import { localDaemon } from "../support/in-process.ts";
-import { codes, person, sandboxWith } from "../support/reconcile.ts";
+import { codes, person, plant, sandboxWith } from "../support/reconcile.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -95,4 +95,41 @@ test("beyond EMPTY_LIMIT updates that empty one field wait for a person", async 
   expect((await sandbox.relations()).get(`p${third}`)).toMatchObject({
     relationStatus: "terminated",
   });
+});
+
+test("EMPTY_LIMIT counts what is not known, and forgets what was repaired", async () => {
+  await using dir = await tempDir();
+  await using sandbox = await sandboxWith(dir, []);
+  const env = envFor(sandbox, { DATA_DIR: dir.path, EMPTY_LIMIT: "6" });
+  await using daemon = await localDaemon(env);
+  await waitFor(async () => (await daemon.status()).ledger.state === "done", {
+    what: "a warm ledger",
+  });
+  // Of these the ledger learns only that they exist.
+  await plant(dir, codes(0, 40).map(known));
+  let id = 0;
+  const push = (n: number, change: object = {}) => {
+    id += 1;
+    const type = "crm.record.updated";
+    const common = { specversion: "1.0", source: "/crm", type, subject: `contact/${n}` };
+    return daemon.push([{ ...common, id: `${id}`, data: { record: { ...known(n), ...change } } }]);
+  };
+  const lost = async () =>
+    [...(await sandbox.relations()).values()].filter(({ email }) => email === undefined).length;
+  const held = async () => (await daemon.status()).terminations.held;
+  for (const n of codes(0, 40)) await push(n, { email: undefined, city: undefined });
+  await waitFor(async () => (await held()) === 34, { what: "34 held changes" });
+  await waitUntilSettled(daemon);
+  expect(await lost()).toBe(6);
+
+  for (const n of codes(0, 40)) await push(n);
+  await waitFor(async () => (await held()) === 0, { what: "nothing held" });
+  await waitUntilSettled(daemon);
+  expect(await lost()).toBe(0);
+  expect((await daemon.status()).emptied.fields).toEqual([]);
+  // One record that is empty on purpose.
+  await push(39, { email: undefined });
+  await waitUntilSettled(daemon);
+  expect(await lost()).toBe(1);
+  expect(await held()).toBe(0);
 });

@@ -6,6 +6,7 @@ import {
   filledIn,
   isUnusual,
   OPTIONAL,
+  UNKNOWN_UPDATE,
 } from "../../../src/sync/emptied.ts";
 import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
 import { rowOf } from "../../../src/sync/ledger-row.ts";
@@ -38,14 +39,15 @@ describe("fieldUpdate", () => {
     expect(fieldsOfLetters(filledIn({ ...PERSON, city: "Trier" }))).not.toContain("firstName");
   });
 
-  it("says nothing of a relation that ends, of another variant, or of which nothing is known", () => {
+  it("says nothing of a relation that ends or of another variant, and what it does not know", () => {
     expect(emptiedBy({ email: "a@b.ch" }, { relationStatus: "terminated" })).toBeUndefined();
     expect(emptiedBy({ email: "a@b.ch" }, { type: "Company" })).toBeUndefined();
     const { filled: _, ...unknown } = known({ ...PERSON, email: "a@b.ch" });
-    expect(fieldUpdate(PERSON, unknown)).toBeUndefined();
+    expect(fieldUpdate(PERSON, unknown)).toBe(UNKNOWN_UPDATE);
     expect(
       fieldUpdate(PERSON, { ...known({ ...PERSON, email: "a" }), fingerprint: undefined }),
-    ).toBeUndefined();
+    ).toBe(UNKNOWN_UPDATE);
+    expect(fieldUpdate({ ...PERSON, relationStatus: "terminated" }, unknown)).toBeUndefined();
   });
 });
 
