@@ -3,7 +3,7 @@ import { Command, InvalidArgumentError } from "commander";
 import { GROUP_ID } from "../dead-letters/group-of.ts";
 import { DEAD_REASONS } from "../sync/dead-letter.ts";
 import { EVENT_FIELDS, RECORD_FIELDS } from "../sync/outcomes.ts";
-import { WHY_OPTION, isAsked, recordAct, withStores } from "./operator.ts";
+import { WHY_OPTION, isAsked } from "./asked.ts";
 import { Choice, requireSelection, similarText } from "./arguments.ts";
 import { UserError } from "../ops/user-error.ts";
 import type { StoredDeadLetter } from "../state/dead-letters.ts";
@@ -12,7 +12,8 @@ import type { Stores } from "../status/stores.ts";
 import { groupDeadLetters, type DeadGroup, type DeadGroups } from "../dead-letters/group.ts";
 import { selectIds, type Filter } from "../dead-letters/select.ts";
 import { printable, allPrintable } from "../ops/printable.ts";
-import { printDone, print, printEither, printJson, confirmed } from "./output.ts";
+import { recordAct, withStores } from "./operator.ts";
+import { print, printEither, printJson, confirmed } from "./output.ts";
 import { eventOf, laterOf, subjectOf } from "../dead-letters/stored-event.ts";
 import { itemOf } from "../approvals/carry-out.ts";
 import { dropLetters, redriveLetters, type Done } from "../dead-letters/act.ts";
@@ -271,14 +272,18 @@ async function showPreview(
 }
 
 function printResult(
-  verb: "redrive" | "drop",
-  chosen: number,
+  what: "redrive" | "drop",
+  count: number,
   done: Done,
   options: ActOptions,
   preview?: RedrivePreview,
 ): void {
-  const why = "they contain no event that could be sent";
-  printDone(options, { verb, chosen, named: countOf(chosen), why }, { ...done }, { preview });
+  const { apply = false, json } = options;
+  const left = done.left > 0 ? `, ${done.left} left: they contain no event that could be sent` : "";
+  const text = apply
+    ? `${done.redriven} redriven, ${done.dropped} dropped${left}`
+    : `would ${what} ${countOf(count)}; give --apply to do it`;
+  printEither(json, { chosen: count, applied: apply, ...done, preview }, text);
 }
 
 /** One line: its id, the record, the reason, when and from where. */

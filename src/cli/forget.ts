@@ -4,8 +4,9 @@ import { isEmpty, erasePerson, findPerson, listOf, type Report } from "../forget
 import { TRACES, type TraceFinder, type Traces } from "../forget/find-traces.ts";
 import { loadMapping } from "../mapping/load-mapping.ts";
 import { printable, printableLines } from "../ops/printable.ts";
-import { isAsked, WHY_OPTION, operatorName, withStores } from "./operator.ts";
+import { isAsked, WHY_OPTION } from "./asked.ts";
 import { print, printEither } from "./output.ts";
+import { operatorName, withStores } from "./operator.ts";
 import { recordNames, similarText } from "./arguments.ts";
 
 interface Options {

@@ -7,8 +7,9 @@ import { printable } from "../ops/printable.ts";
 import type { HeldTermination } from "../state/held-terminations.ts";
 import { clockTime } from "../status/clock-time.ts";
 import { heldBecause } from "../sync/record.ts";
-import { isAsked, WHY_OPTION, operatorName, withStores } from "./operator.ts";
-import { print, printDone, printEither } from "./output.ts";
+import { isAsked, WHY_OPTION } from "./asked.ts";
+import { operatorName, withStores } from "./operator.ts";
+import { print, printEither } from "./output.ts";
 import { requireSelection } from "./arguments.ts";
 
 interface ListOptions extends Filter {
@@ -84,14 +85,23 @@ async function act(
     if (apply && what === "release") done.released = await releaseHeld(stores, by, found);
     else if (apply) done.dropped = await dropHeld(stores, by, found);
     else if (!options.json) for (const one of found) print(nameOf(one));
-    const chosen = found.length;
-    const left = apply ? chosen - done.released - done.dropped : 0;
-    printDone(
-      options,
-      { verb: what, chosen, named: countOf(chosen), why: REPLACED },
-      { ...done, left },
-    );
+    printResult(what, found.length, done, options);
   });
+}
+
+function printResult(
+  what: string,
+  count: number,
+  done: Readonly<Record<"released" | "dropped", number>>,
+  options: ActOptions,
+): void {
+  const { apply = false, json } = options;
+  const left = apply ? count - done.released - done.dropped : 0;
+  const changed = left > 0 ? `, ${left} left: a newer event has replaced them` : "";
+  const text = apply
+    ? `${done.released} released, ${done.dropped} dropped${changed}`
+    : `would ${what} ${countOf(count)}; give --apply to do it`;
+  printEither(json, { chosen: count, applied: apply, ...done, left }, text);
 }
 
 /** One line: the crmCode, the event and its record, when, why it is held, and from where. */
@@ -118,8 +128,5 @@ function jsonOf(held: HeldTermination) {
     ...(fields.length > 0 && { fields }),
   };
 }
-
-/** Of those that are left. */
-const REPLACED = "a newer event has replaced them";
 
 const countOf = (count: number): string => counted(count, "held change");

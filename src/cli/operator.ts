@@ -1,17 +1,12 @@
 /** Who uses a command, and what they do by it. */
 import { hostname, userInfo } from "node:os";
-import { type Actor, ask, needsApproval } from "../approvals/decide.ts";
+import type { Actor } from "../approvals/decide.ts";
 import { readConfig, readStateConfig } from "../config.ts";
 import { UserError } from "../ops/user-error.ts";
 import { markOf, marksOf, marksOfPerson, operatorNamed } from "../people/person.ts";
 import type { Act, ActName } from "../state/audit-acts.ts";
 import { type Stores, openStores } from "../status/stores.ts";
 import { connectOperator } from "../ops/connect-redis.ts";
-import { printable } from "../ops/printable.ts";
-import type { Approval, Asked, AskedItem } from "../state/approvals.ts";
-import { askedText } from "../status/approval-text.ts";
-import { clockTime } from "../status/clock-time.ts";
-import { printEither } from "./output.ts";
 
 type Known = Pick<Stores, "approvals" | "config">;
 
@@ -70,44 +65,4 @@ export async function withStores(work: (stores: Stores) => Promise<void>): Promi
   } finally {
     await stores.close();
   }
-}
-
-/** Of the commands whose act may need an approval. */
-export const WHY_OPTION = [
-  "--why <text>",
-  "the reason, for a person who must approve it: no personal data",
-] as const;
-
-/** Nothing was done: another person must approve it. */
-const EXIT_ASKED = 3;
-
-/**
- * @param items what the act is about, if it must be asked for.
- * @returns whether it was asked for, and so not to be done now.
- */
-export async function isAsked(
-  stores: Stores,
-  asked: Asked,
-  items: () => Promise<AskedItem[]>,
-  json: boolean | undefined,
-): Promise<boolean> {
-  if (!(await needsApproval(stores, asked.act))) return false;
-  const found = await items();
-  // There is nothing to decide.
-  if (found.length === 0 && asked.act !== "forget") return false;
-  printAsked(await ask(stores, await actorOf(stores), asked, found), json);
-  return true;
-}
-
-export function printAsked(one: Approval, json: boolean | undefined): void {
-  process.exitCode = EXIT_ASKED;
-  const { expiresAt, id } = one;
-  const until = clockTime(expiresAt);
-  const after =
-    one.plan === undefined
-      ? ""
-      : `; then run crmsync reconcile --apply ${one.plan.file} on ${one.plan.host} again`;
-  const document = { asked: { id, act: one.act, expiresAt: new Date(expiresAt).toISOString() } };
-  const text = `asked: approval ${id}, to ${askedText(one)}. Another person approves it on the console, or with crmsync approvals approve ${id}${after}. It expires at ${until}`;
-  printEither(json, document, printable(text));
 }

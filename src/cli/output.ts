@@ -17,30 +17,6 @@ export const printEither = (json: boolean | undefined, document: unknown, text: 
   json ? printJson(document) : print(text);
 
 /**
- * What a command has done with what was selected, or would do with --apply.
- * @param named how many were chosen, with their name; done: how many, by what was done; why: of those that are left.
- */
-export function printDone(
-  { apply = false, json }: { readonly apply?: boolean; readonly json?: true },
-  what: {
-    readonly verb: string;
-    readonly chosen: number;
-    readonly named: string;
-    readonly why: string;
-  },
-  { left, ...done }: Readonly<Record<string, number>> & { readonly left: number },
-  more: object = {},
-): void {
-  const { chosen, named, verb, why } = what;
-  const counts = Object.entries(done).map(([name, count]) => `${count} ${name}`);
-  const rest = left > 0 ? [`${left} left: ${why}`] : [];
-  const text = apply
-    ? [...counts, ...rest].join(", ")
-    : `would ${verb} ${named}; give --apply to do it`;
-  printEither(json, { chosen, applied: apply, ...done, left, ...more }, text);
-}
-
-/**
  * Asks on the terminal. True only for "y" or "yes": any other answer, Ctrl-C and Ctrl-D mean no.
  * @param question as "redrive 3 dead letters?"
  */

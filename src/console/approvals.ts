@@ -16,14 +16,8 @@ import { may, maybeSamePerson, marksOf, marksOfPerson } from "../people/person.t
 import { isEnded, type Approval, type Asked, type AskedItem } from "../state/approvals.ts";
 import { askedText, endText, planText } from "../status/approval-text.ts";
 import { actorOf, formOf, sessionOf, type ConsolePorts, type Session } from "./access.ts";
+import { facts, html, pathTo, type Html, ago, moment, table } from "./html.ts";
 import {
-  facts,
-  html,
-  pathTo,
-  type Html,
-  ago,
-  moment,
-  table,
   live,
   postForm,
   recordLink,

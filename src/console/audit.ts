@@ -18,19 +18,8 @@ import { csvLine } from "../ops/csv-line.ts";
 import { UserError } from "../ops/user-error.ts";
 import { RecordNames } from "../state/record-names.ts";
 import { actorOf, formOf, sessionOf, type ConsolePorts } from "./access.ts";
-import {
-  html,
-  pathTo,
-  type Html,
-  moment,
-  table,
-  postForm,
-  recordLink,
-  tabPath,
-  queryOf,
-  ROWS,
-  type Pages,
-} from "./pages.ts";
+import { html, pathTo, type Html, moment, table } from "./html.ts";
+import { postForm, recordLink, tabPath, queryOf, ROWS, type Pages } from "./pages.ts";
 
 const PATH = tabPath("audit");
 const EXPORT = `${PATH}/export`;

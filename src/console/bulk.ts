@@ -9,21 +9,8 @@ import { bulkStatusOf, type BulkStatus } from "../status/bulk.ts";
 import { actorOf, formOf, sessionOf, type ConsolePorts, type Session } from "./access.ts";
 import { confirmForm } from "./approvals.ts";
 import { comparison, runsView, plansView, servePlan } from "./plans.ts";
-import {
-  html,
-  pathTo,
-  type Html,
-  type Value,
-  ago,
-  moment,
-  live,
-  postForm,
-  tabPath,
-  isAfterAct,
-  queryOf,
-  soon,
-  type Pages,
-} from "./pages.ts";
+import { html, pathTo, type Html, type Value, ago, moment } from "./html.ts";
+import { live, postForm, tabPath, isAfterAct, queryOf, soon, type Pages } from "./pages.ts";
 
 const PATH = tabPath("bulk");
 const CANCEL = `${PATH}/cancel`;

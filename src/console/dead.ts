@@ -13,15 +13,9 @@ import type { StoredDeadLetter } from "../state/dead-letters.ts";
 import type { Stores } from "../status/stores.ts";
 import { actorOf, sessionOf, type ConsolePorts, type Session } from "./access.ts";
 import { askedView, askInstead, confirmForm } from "./approvals.ts";
+import { html, pathTo, type Html, facts, ago, moment, table, type Column } from "./html.ts";
+import { DeadIndex, MOST_LISTED, type CountedLetters, type Look } from "./dead-index.ts";
 import {
-  html,
-  pathTo,
-  type Html,
-  facts,
-  ago,
-  moment,
-  table,
-  type Column,
   live,
   tabPath,
   type Page,
@@ -34,7 +28,6 @@ import {
   type Pages,
   pager,
 } from "./pages.ts";
-import { DeadIndex, MOST_LISTED, type CountedLetters, type Look } from "./dead-index.ts";
 import { inOurWords } from "./words.ts";
 import type { DeadGroup } from "../dead-letters/group.ts";
 import { eventOf, subjectOf } from "../dead-letters/stored-event.ts";

@@ -11,13 +11,8 @@ import type { Stores } from "../status/stores.ts";
 import { actorOf, sessionOf, type ConsolePorts, type Session } from "./access.ts";
 import { askedView, askInstead, confirmForm } from "./approvals.ts";
 import { may } from "../people/person.ts";
+import { html, pathTo, type Html, ago, table, type Column } from "./html.ts";
 import {
-  html,
-  pathTo,
-  type Html,
-  ago,
-  table,
-  type Column,
   live,
   recordLink,
   tabPath,

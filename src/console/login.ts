@@ -16,7 +16,8 @@ import {
   openSignedIn,
   type Signer,
 } from "./access.ts";
-import { html, pathTo, type Html, BASE, layout } from "./pages.ts";
+import { html, pathTo, type Html } from "./html.ts";
+import { BASE, layout } from "./pages.ts";
 import { ProviderError, type SignInProofs } from "../people/identity-provider.ts";
 
 const LOGIN_PATH = `${BASE}/login`;

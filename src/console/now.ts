@@ -4,18 +4,8 @@ import type { Finding } from "../status/finding.ts";
 import type { Readings } from "../status/readings.ts";
 import { areProcessesUnknownIn, statusOf, type Status } from "../status/status.ts";
 import { waitingIn } from "../status/status-text.ts";
-import {
-  facts,
-  html,
-  type Html,
-  type Value,
-  ago,
-  moment,
-  table,
-  live,
-  tabPath,
-  type Pages,
-} from "./pages.ts";
+import { facts, html, type Html, type Value, ago, moment, table } from "./html.ts";
+import { live, tabPath, type Pages } from "./pages.ts";
 import type { ConsolePorts } from "./access.ts";
 import { remedyView } from "./remedies.ts";
 import { inOurWords, told } from "./words.ts";

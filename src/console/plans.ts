@@ -18,15 +18,8 @@ import { duration } from "../status/clock-time.ts";
 import { DRIFT_KINDS, DRIFT, type DriftKind } from "../sync/drift.ts";
 import { sessionOf, type ConsolePorts, type Session } from "./access.ts";
 import { askInstead, confirmForm, personIn } from "./approvals.ts";
+import { facts, html, pathTo, type Html, ago, table, type Column, moment } from "./html.ts";
 import {
-  facts,
-  html,
-  pathTo,
-  type Html,
-  ago,
-  table,
-  type Column,
-  moment,
   recordLink,
   tabPath,
   type Page,

@@ -7,20 +7,8 @@ import { pairsOf } from "../state/scan.ts";
 import type { Stores } from "../status/stores.ts";
 import { sessionOf, type ConsolePorts, type Session } from "./access.ts";
 import { decideLinks } from "./held.ts";
-import {
-  facts,
-  html,
-  pathTo,
-  type Html,
-  ago,
-  moment,
-  table,
-  live,
-  recordLink,
-  tabPath,
-  queryOf,
-  type Pages,
-} from "./pages.ts";
+import { facts, html, pathTo, type Html, ago, moment, table } from "./html.ts";
+import { live, recordLink, tabPath, queryOf, type Pages } from "./pages.ts";
 import { runbookView } from "./remedies.ts";
 import { told } from "./words.ts";
 

@@ -2,17 +2,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { Refusal } from "../http/refusal.ts";
 import { ROOT } from "../ops/version.ts";
-import {
-  html,
-  pathTo,
-  type Html,
-  type Value,
-  BASE,
-  tabPath,
-  type Tab,
-  queryOf,
-  type Pages,
-} from "./pages.ts";
+import { html, pathTo, type Html, type Value } from "./html.ts";
+import { BASE, tabPath, type Tab, queryOf, type Pages } from "./pages.ts";
 
 const PATH = `${BASE}/runbook`;
 

@@ -4,7 +4,8 @@ import { duration } from "../status/clock-time.ts";
 import type { Readings } from "../status/readings.ts";
 import { clockAheadNow, isSilent, refusedIn, type RefusedRequests } from "../status/senders.ts";
 import { sumOf } from "../state/outcomes.ts";
-import { html, type Html, ago, table, live, tabPath, type Pages } from "./pages.ts";
+import { html, type Html, ago, table } from "./html.ts";
+import { live, tabPath, type Pages } from "./pages.ts";
 import type { ConsolePorts } from "./access.ts";
 import { runbookView } from "./remedies.ts";
 

@@ -1,5 +1,5 @@
 /** Sentences that commands print as well, in the words of the pages: who reads them has no shell. */
-import { type Html, moment } from "./pages.ts";
+import { type Html, moment } from "./html.ts";
 
 /** Of our own words and of commands; each page has the button that does what its command does. */
 const WORDS: readonly (readonly [RegExp, string])[] = [

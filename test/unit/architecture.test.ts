@@ -40,7 +40,7 @@ const RULES: Rules = {
     commander: ["src/cli"],
     "cron-parser": ["src/ops/cron.ts"],
     fastify: ["src/console", "src/http", "src/sandbox"],
-    hono: ["src/console/pages.ts"],
+    hono: ["src/console/html.ts"],
     ioredis: [
       "src/demo",
       "src/doctor",
