@@ -65,12 +65,12 @@ export interface AcceptPorts {
     event: CrmEvent,
     order: string,
   ): Promise<{ readonly problem: Problem | undefined } | undefined>;
-  /** Undefined while the tenant's lists are not known; `map` then leaves out no value for them. */
   /**
    * Lets a record be read whose webhook says no time, if its CRM is pulled, too: its state may be older than what was read.
    * @returns false for other events, and where it cannot be read.
    */
   readUndated?(event: CrmEvent, order: string): Promise<boolean>;
+  /** Undefined while the tenant's lists are not known; `map` then leaves out no value for them. */
   lists(): TenantLists | undefined;
   /**
    * Asks the service for the lists again, because they refuse a value.
