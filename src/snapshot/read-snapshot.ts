@@ -26,12 +26,22 @@ export interface Snapshot {
 
 /** @throws UserError for a file that is cut off or not what it seems: the items before are no snapshot. */
 export async function* readSnapshot(snapshot: Snapshot): AsyncGenerator<Item> {
-  const { name, file, scan, onBytes } = snapshot;
+  const { file, scan, onBytes } = snapshot;
   if (snapshot.items !== undefined) {
     yield* snapshot.items(onBytes);
     return;
   }
   const texts = readText(file, scan.encoding, onBytes);
+  try {
+    yield* itemsIn(snapshot, texts);
+  } finally {
+    // A reader that stops before the end must close the file, too.
+    await texts.return(undefined);
+  }
+}
+
+async function* itemsIn(snapshot: Snapshot, texts: AsyncGenerator<string>): AsyncGenerator<Item> {
+  const { name } = snapshot;
   let start = "";
   while (start.trimStart() === "") {
     const next = await texts.next();
@@ -61,11 +71,6 @@ function readerOf(
 }
 
 async function* startingWith(start: string, rest: AsyncGenerator<string>): AsyncGenerator<string> {
-  try {
-    yield start;
-    yield* rest;
-  } finally {
-    // A reader that stops after the start must close the file, too.
-    await rest.return(undefined);
-  }
+  yield start;
+  yield* rest;
 }

@@ -44,6 +44,7 @@ test("100 of 150 deletions pass, 50 are held, a crash changes no count, a person
   const extra = {
     MAPPING: file,
     STATE_KEY: stateKey,
+    TERMINATE_LIMIT: "100",
     SERVICE_TIMEOUT_MS: "1000",
     QUOTA_PACING: "burst",
   };

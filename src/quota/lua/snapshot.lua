@@ -15,7 +15,8 @@ for i = 2, #slots, 2 do
   returns[part] = returns[part] + 1
 end
 
--- What the order of service knows of the flow: changes in the newest whole slices, and the live line.
+-- What the order of service knows of the flow: changes in the newest whole slices, and the live
+-- line.
 local slice, names = math.floor(now / ARGV[3]), {}
 for back = 1, tonumber(ARGV[4]) do names[back] = KEYS[5] .. ':' .. slice - back end
 local demand = redis.call('MGET', unpack(names))

@@ -1,10 +1,11 @@
--- Takes a slot of both windows for one permit, if each has one, and writes the pacing, all if that is as the
--- process read it. Without a permit, writes the pacing only.
+-- Takes a slot of both windows for one permit, if each has one, and writes the pacing, all if that
+-- is as the process read it. Without a permit, writes the pacing only.
 -- A call that was sent twice, since its connection was lost, takes them once.
 --
 -- KEYS  1 log  2 slots of the hour  3 slots of the burst  4 pacing
--- ARGV  1 permit id, or empty  2 epoch of the log that the process knows  3 and 4 how long a slot of the hour
---       and of the burst lasts from now, ms  5 state of the pacing that was read  6 the new one
+-- ARGV  1 permit id, or empty  2 epoch of the log that the process knows  3 and 4 how long a slot
+--       of the hour and of the burst lasts from now, ms  5 state of the pacing that was read
+--       6 the new one
 -- Returns { 'taken' }, { 'changed' } (the pacing), { 'forgotten' } (the log), or { 'full', ms to
 -- wait }.
 --- @include "../../ops/lua/now.lua"
