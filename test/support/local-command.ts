@@ -30,7 +30,7 @@ interface World {
 
 class Exit extends Error {}
 
-const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP", "disconnect"] as const;
 const worlds = new AsyncLocalStorage<World>();
 /** The command that was begun last. */
 let last: Promise<unknown> = Promise.resolve();
@@ -130,6 +130,8 @@ function replaceGlobals(): () => void {
       }
     }
     process.exitCode = exitCode;
+    // A daemon's command lets its channel to a parent go: without it, the process of the tests would end between two files.
+    process.channel?.ref();
   };
 }
 
