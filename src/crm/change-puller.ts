@@ -20,7 +20,7 @@ export interface ObjectChanges {
 export interface Begun {
   readonly kind: "begun";
   readonly cursor: string;
-  /** What changes from this time on is told, ms, by the CRM's clock. */
+  /** The pulled changes begin at this time, ms, by the CRM's clock. */
   readonly since: number;
 }
 

@@ -45,7 +45,7 @@ export function eventOfChange(change: PulledChange, askedAt: number, from: From)
   );
 }
 
-/** @param time when it changed last; or since when changes are told, which makes those newer. */
+/** @param time of its last change; if unknown, the time at which the pulled changes begin: each of these is newer. */
 export const eventOfListed = (
   { id, record }: ListedRecord,
   time: string,

@@ -1,7 +1,7 @@
 /**
  * The state of pacing that all processes share, and how it changes: turns, stops after a 429, and
  * whether requests go in bursts. Pure: each function takes the state that was read and returns the new one,
- * which is written only if nobody else has changed it meanwhile (lua/take.lua).
+ * which is written only if no other process has changed it since it was read (lua/take.lua).
  * Times in ms, by Redis' clock.
  */
 import { backoffMs, spread } from "../event/backoff.ts";

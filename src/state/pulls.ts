@@ -18,7 +18,7 @@ export interface PulledObject {
   readonly listing?: {
     /** Of the CRM's listing; undefined: it begins. */
     readonly cursor?: string;
-    /** What changed after it is told, ms, by the CRM's clock: a listed record without a time of its own counts as of it. */
+    /** Where the pulled changes begin, ms, by the CRM's clock: the time of a listed record that has none of its own. */
     readonly since: number;
     readonly records: number;
   };

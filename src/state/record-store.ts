@@ -265,7 +265,7 @@ export class RecordStore extends Store {
       else calls.push(["HSET", staged(crmCode), "version", after.version, "state", text]);
       calls.push(...this.placeCalls(crmCode, read.staged, after.staged));
       const wasHeld = read.staged?.phase === "held" && read.staged.heldWhy === "emptied";
-      // What was held has emptied nothing: it leaves the count of the guard, whoever has ended that.
+      // An update that was held has emptied nothing: remove it from the count of the guard.
       if (wasHeld && after.staged?.phase !== "held")
         calls.push(["ZADD", fieldUpdates, read.now, `  ${digestOf(crmCode)}`]);
     }

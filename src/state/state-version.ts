@@ -30,7 +30,7 @@ export class StateVersion extends Store {
    */
   async check(): Promise<boolean> {
     const { deadLetters, heartbeats, ledger, stateVersion, warmUp } = this.keys;
-    // The version last: whoever writes the others has written it before.
+    // Read the version last: a process writes it before it writes the other keys.
     const [others, version] = (await readAll(this.redis, [
       ["EXISTS", warmUp, heartbeats, ledger, deadLetters],
       ["HGET", stateVersion, "version"],

@@ -152,7 +152,7 @@ function toForm(value: Scalar, wanted: Wanted): Normalised {
   return leaveOut(wanted.form === "email" ? "not_accepted" : "not_understood", value);
 }
 
-/** An older company has a date that nobody has meant. */
+/** Years before this one are mistakes in the date of a company. */
 const FIRST_COMPANY = 1800;
 
 function dateOf(value: string | number, wanted: Wanted): Normalised {
