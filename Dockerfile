@@ -19,7 +19,24 @@ COPY workers workers
 COPY deploy/copy-assets.ts deploy/
 RUN npm run build && find dist -name '*.map' -delete
 
-FROM debian:bookworm-slim
+# Node's binary needs libatomic. Nothing in the image installs or interprets: no apt, no perl, no setuid programs.
+FROM debian:bookworm-slim AS system
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends libatomic1 \
+ && dpkg --purge --force-remove-essential --force-remove-protected --force-depends apt debconf perl-base \
+ && rm -rf /var/lib/apt /var/cache/* /var/log/* /etc/apt \
+ && find / -xdev -type f -perm /6000 -exec chmod a-s {} + \
+ && install -d -o 1000 -g 1000 /data /secrets
+
+# One layer, which lacks what was removed.
+FROM scratch
+ARG VERSION=unreleased REVISION=unknown SOURCE=unknown
+LABEL org.opencontainers.image.title=crmsync \
+      org.opencontainers.image.version=$VERSION \
+      org.opencontainers.image.revision=$REVISION \
+      org.opencontainers.image.source=$SOURCE \
+      org.opencontainers.image.licenses=MIT
+COPY --from=system / /
 COPY --from=packages /usr/local/bin/node /usr/local/bin/node
 WORKDIR /app
 COPY --from=packages /app/node_modules node_modules
@@ -27,15 +44,11 @@ COPY --from=build /app/dist dist
 COPY package.json ./
 COPY mappings mappings
 COPY docs/*.md docs/
-COPY deploy/docker/health.mjs ./
-# Node's binary needs libatomic.
-RUN apt-get update \
- && apt-get install -y --no-install-recommends libatomic1 \
- && rm -rf /var/lib/apt/lists/*
-RUN ln -s /app/dist/src/cli/main.js /usr/local/bin/crmsync \
- && install -d -o 1000 -g 1000 /data /secrets
+COPY deploy/docker/health.mjs deploy/docker/start.sh ./
+RUN ln -s /app/dist/src/cli/main.js /usr/local/bin/crmsync
 # The settings of malloc give freed memory back to the machine.
-ENV NODE_ENV=production HTTP_HOST=0.0.0.0 DATA_DIR=/data \
+ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    NODE_ENV=production HTTP_HOST=0.0.0.0 DATA_DIR=/data \
     MALLOC_ARENA_MAX=1 MALLOC_TRIM_THRESHOLD_=131072
 USER 1000:1000
 EXPOSE 8080

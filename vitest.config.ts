@@ -8,7 +8,15 @@ import { SummaryReporter } from "./test/support/summary-reporter.ts";
 process.env["NODE_COMPILE_CACHE"] ??= join(tmpdir(), "crmsync-compile-cache");
 
 /** Short files that take long: without the times of a former run, Vitest begins with the largest files. */
-const LONGEST = ["integration/ops/rules", "e2e/demo", "chaos/chaos", "e2e/false-rejections"];
+const LONGEST = [
+  "chaos/chaos",
+  "e2e/demo",
+  "e2e/false-rejections",
+  "integration/ops/rules",
+  "long/docs-commands",
+  "long/quota/exactness",
+  "long/quota/freshness",
+];
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: Parameters<BaseSequencer["sort"]>[0]) {
@@ -55,7 +63,7 @@ export default defineConfig({
   test: {
     experimental: { viteModuleRunner: false },
     // The tests mostly wait for processes and windows: more of them than cores run at once.
-    maxWorkers: availableParallelism() + 3,
+    maxWorkers: availableParallelism() + 4,
     // Files change nothing that another one could see: loading all modules for each took most of their time.
     isolate: false,
     // These limits end what hangs: what is slow because the machine is busy shall pass.

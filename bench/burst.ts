@@ -5,7 +5,7 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as delay } from "node:timers/promises";
-import { BURST_REQUESTS, BURST_WINDOW_MS } from "../src/service-spec/limits.ts";
+import { BURST_REQUESTS, BURST_WINDOW_MS } from "../src/core/service-spec/limits.ts";
 import { startDaemon, startSandbox } from "../test/support/crmsync.ts";
 import { personEvent } from "../test/support/person-event.ts";
 import { tempDir } from "../test/support/temp-dir.ts";

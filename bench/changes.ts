@@ -1,6 +1,6 @@
 /** Seeded streams of changes: the loads of the chapter "pacing". */
 import { createRandom } from "../src/demo/random.ts";
-import { HOUR_MS } from "../src/service-spec/limits.ts";
+import { HOUR_MS } from "../src/core/service-spec/limits.ts";
 import type { Change } from "./waiting-records.ts";
 
 const MINUTE_MS = 60_000;

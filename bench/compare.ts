@@ -11,7 +11,7 @@ import {
   BURST_WINDOW_MS,
   HOUR_MS,
   REQUESTS_PER_HOUR,
-} from "../src/service-spec/limits.ts";
+} from "../src/core/service-spec/limits.ts";
 import { startSandbox, type SandboxProcess } from "../test/support/crmsync.ts";
 import { spawnCrmsync } from "../test/support/process.ts";
 import { tempDir } from "../test/support/temp-dir.ts";

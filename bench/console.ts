@@ -4,9 +4,9 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { readConfig } from "../src/config.ts";
-import { openStores } from "../src/status/stores.ts";
-import { createDeadLetter } from "../src/sync/dead-letter.ts";
+import { readConfig } from "../src/base/config.ts";
+import { openStores } from "../src/operate/status/stores.ts";
+import { createDeadLetter } from "../src/core/sync/dead-letter.ts";
 import { startDaemon } from "../test/support/crmsync.ts";
 import { Visitor } from "../test/support/console.ts";
 import { personEvent } from "../test/support/person-event.ts";

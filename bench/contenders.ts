@@ -1,7 +1,7 @@
 /** What the chapter "compare" compares: crmsync, and a plain worker, as processes that can be killed. */
 import { Queue } from "bullmq";
 import { Redis } from "ioredis";
-import { INBOX_QUEUE } from "../src/event/inbox.ts";
+import { INBOX_QUEUE } from "../src/core/event/inbox.ts";
 import { startDaemon, type DaemonProcess, type SandboxProcess } from "../test/support/crmsync.ts";
 import { spawnNode, type TestProcess } from "../test/support/process.ts";
 

@@ -4,8 +4,8 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { Inbox } from "../src/event/inbox.ts";
-import { Replication } from "../src/state/redis-health.ts";
+import { Inbox } from "../src/core/event/inbox.ts";
+import { Replication } from "../src/core/state/redis-health.ts";
 import { ownRedis, type OwnRedis } from "../test/support/own-redis.ts";
 import { personEvent } from "../test/support/person-event.ts";
 import { slowNetwork } from "../test/support/slow-network.ts";

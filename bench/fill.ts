@@ -1,9 +1,9 @@
 /** Fills a Redis with changes that wait and with dead letters, by the code that intake stages them with. */
-import { openWorkRedis } from "../src/ops/open-redis.ts";
-import { readConfig } from "../src/config.ts";
-import { redisTarget } from "../src/ops/connect-redis.ts";
-import { openStores, type Stores } from "../src/status/stores.ts";
-import { createDeadLetter } from "../src/sync/dead-letter.ts";
+import { openWorkRedis } from "../src/base/open-redis.ts";
+import { readConfig } from "../src/base/config.ts";
+import { redisTarget } from "../src/base/connect-redis.ts";
+import { openStores, type Stores } from "../src/operate/status/stores.ts";
+import { createDeadLetter } from "../src/core/sync/dead-letter.ts";
 import { personEvent } from "../test/support/person-event.ts";
 
 /** Changes that are staged side by side. */

@@ -1,6 +1,6 @@
 /** Chapter "memory": what a waiting change, a known relation and the like take in Redis. */
 import { Redis } from "ioredis";
-import { Inbox } from "../src/event/inbox.ts";
+import { Inbox } from "../src/core/event/inbox.ts";
 import { startDaemon, startSandbox, waitUntilSettled } from "../test/support/crmsync.ts";
 import type { DaemonProcess } from "../test/support/crmsync.ts";
 import { personEvent } from "../test/support/person-event.ts";

@@ -1,11 +1,11 @@
 /** Chapter "pacing": the same loads under each pacing and order, in virtual time. */
-import type { Pace } from "../src/quota/pacing.ts";
+import type { Pace } from "../src/core/quota/pacing.ts";
 import {
   BURST_REQUESTS,
   BURST_WINDOW_MS,
   HOUR_MS,
   REQUESTS_PER_HOUR,
-} from "../src/service-spec/limits.ts";
+} from "../src/core/service-spec/limits.ts";
 import { COMPARED, LOADS } from "./changes.ts";
 import { lowerBound } from "./lower-bound.ts";
 import { replay, type Figures } from "./replay.ts";

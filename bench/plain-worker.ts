@@ -6,7 +6,7 @@ import Bottleneck from "bottleneck";
 import { UnrecoverableError, Worker } from "bullmq";
 import { Redis } from "ioredis";
 import { setTimeout as sleep } from "node:timers/promises";
-import { API_PREFIX } from "../src/service-spec/limits.ts";
+import { API_PREFIX } from "../src/core/service-spec/limits.ts";
 import type { PlainOrders } from "./contenders.ts";
 
 const CONCURRENCY = 5;

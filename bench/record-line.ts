@@ -1,8 +1,8 @@
 /** Records that wait in the line of a Redis, as the daemon stages, takes and settles them. What they say does not matter. */
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
-import { keysOf } from "../src/state/keys.ts";
-import type { TakenState } from "../src/sync/record.ts";
+import { keysOf } from "../src/core/state/keys.ts";
+import type { TakenState } from "../src/core/sync/run.ts";
 import { stateOf, storesOf, takeFrom, type TestStores } from "../test/support/stores-of.ts";
 
 /** For how long a record is not taken again whose process has died, ms. */
@@ -32,17 +32,17 @@ export class RecordLine {
 
   /** @returns how many of them may be sent now */
   async due(): Promise<number> {
-    return (await this.#stores.line.due(Date.now())).live;
+    return (await this.#stores.line.due()).live;
   }
 
   /** @returns how many of them are not settled */
   async waiting(): Promise<number> {
-    return this.#redis.zcard(this.#stores.keys.unsynced("live"));
+    return this.#redis.zcard(this.#stores.keys.line("live"));
   }
 
   /** Takes the first one that is due. */
   async take(): Promise<TakenState | undefined> {
-    const crmCode = await this.#stores.staged.next("live", HOLD_MS);
+    const crmCode = await this.#stores.line.next("live", HOLD_MS);
     return crmCode === undefined
       ? undefined
       : takeFrom(this.#stores, crmCode, this.#process, HOLD_MS);

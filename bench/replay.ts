@@ -1,7 +1,7 @@
 /** Sends a stream of changes to real processes with a compressed clock, and measures their ages. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { HOUR_MS } from "../src/service-spec/limits.ts";
+import { HOUR_MS } from "../src/core/service-spec/limits.ts";
 import { startFleet } from "./fleet.ts";
 import { RecordLine } from "./record-line.ts";
 import { startReceiver, strictest } from "./receiver.ts";

@@ -1,14 +1,21 @@
 /**
  * Simulates the quota in virtual time: changes arrive, coalesce while they wait, and are served by
- * permits. The pacing, the turns and the ranks are the daemon's own code (src/quota/pacing.ts,
- * src/quota/pace-state.ts, src/sync/rank.ts) on the view that the quota would give it; the two windows are
- * modelled exactly.
+ * permits. The pacing and the ranks are the daemon's own code (src/core/quota/pacing.ts, src/core/sync/rank.ts)
+ * on the view that the quota would give it; the two windows are modelled exactly.
  */
-import type { Lane } from "../src/event/lane.ts";
-import { claimTurn, paceRules, parsePaceState, type PaceState } from "../src/quota/pace-state.ts";
-import { HOUR_PARTS, paceOf, type Pace, type PacingView } from "../src/quota/pacing.ts";
-import type { Pace as RecordPace } from "../src/sync/ledger-row.ts";
-import { NO_FIRST_CHANGES, placeOf, SLICES_KEPT, sliceOf } from "../src/sync/rank.ts";
+import type { Lane } from "../src/core/event/lane.ts";
+import {
+  HOUR_PARTS,
+  NEW,
+  paceOf,
+  takeTurn,
+  type Pace,
+  type PaceRules,
+  type PaceState,
+  type PacingView,
+} from "../src/core/quota/pacing.ts";
+import type { Pace as RecordPace } from "../src/core/sync/ledger-row.ts";
+import { NO_FIRST_CHANGES, placeOf, SLICES_KEPT, sliceOf } from "../src/core/sync/rank.ts";
 import {
   laneOf,
   WaitingRecords,
@@ -47,7 +54,7 @@ const WAIT_LEAST_MS = 0.01;
 /** What crmsync does: docs/adr/0026. */
 export const CRMSYNC: Strategy = { pace: paceOf, ranks: demandRanks };
 
-/** The order in which crmsync serves live records, as staging keeps it (src/state/staged-state.ts). */
+/** The order in which crmsync serves live records, as staging keeps it (src/core/state/staged-state.ts). */
 function demandRanks({ hourMs }: Settings): RankOf {
   const paces = new Map<number, RecordPace>();
   let first = NO_FIRST_CHANGES;
@@ -71,7 +78,7 @@ export const simulate = (
 
 /** No turn was taken yet, however early the first change is. */
 const NO_TURNS: PaceState = {
-  ...parsePaceState(""),
+  ...NEW,
   stop: Number.NEGATIVE_INFINITY,
   turn: Number.NEGATIVE_INFINITY,
   tat: Number.NEGATIVE_INFINITY,
@@ -82,7 +89,7 @@ class Simulation {
   readonly #changes: readonly Change[];
   readonly #settings: Settings;
   readonly #pace: Strategy["pace"];
-  readonly #rules: ReturnType<typeof paceRules>;
+  readonly #rules: PaceRules;
   readonly #records: WaitingRecords;
   /** When each request was sent. */
   readonly #requests: number[] = [];
@@ -100,7 +107,7 @@ class Simulation {
     this.#changes = changes;
     this.#settings = settings;
     this.#pace = pace;
-    this.#rules = paceRules({ ...settings, pacing: "burst" });
+    this.#rules = { ...settings, pacing: "burst" };
     this.#records = new WaitingRecords(changes.length, ranks(settings));
   }
 
@@ -121,8 +128,8 @@ class Simulation {
     const pace = this.#pace(this.#view(), lane);
     // What is left of the hour is for live changes.
     if (pace === undefined) return this.#waitTo(this.#nextReturnAt);
-    const claim = { pace, lowestRank: this.#records.lowestRank };
-    const turns = claimTurn(this.#turns, now, claim, this.#rules);
+    const seen = { now, state: this.#turns, lowestRank: this.#records.lowestRank };
+    const turns = takeTurn(seen, pace, this.#rules);
     if (typeof turns === "number") {
       return this.#waitTo(now + Math.max(WAIT_LEAST_MS, Math.min(turns, ASK_AGAIN_MS)));
     }

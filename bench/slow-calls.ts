@@ -4,7 +4,7 @@ import { globSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Redis } from "ioredis";
-import { readScript } from "../src/ops/redis-script.ts";
+import { readScript } from "../src/base/redis-script.ts";
 
 const SLOW_MS = 1;
 const KEPT = 1_000_000;

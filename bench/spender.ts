@@ -3,9 +3,9 @@
  * parent sends commands over IPC.
  */
 import { Redis } from "ioredis";
-import { createServiceClient } from "../src/service/client.ts";
-import { createQuota, type QuotaLimits } from "../src/quota/quota.ts";
-import type { Lane } from "../src/event/lane.ts";
+import { createServiceClient } from "../src/core/service/client.ts";
+import { createQuota, type QuotaLimits } from "../src/core/quota/quota.ts";
+import type { Lane } from "../src/core/event/lane.ts";
 import { RecordLine } from "./record-line.ts";
 
 export interface Orders {

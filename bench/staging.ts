@@ -5,7 +5,7 @@
  */
 import { Queue, Worker } from "bullmq";
 import { Redis } from "ioredis";
-import { INBOX_QUEUE } from "../src/event/inbox.ts";
+import { INBOX_QUEUE } from "../src/core/event/inbox.ts";
 import { startDaemon } from "../test/support/crmsync.ts";
 import { personEvent } from "../test/support/person-event.ts";
 import { waitFor } from "../test/support/wait-for.ts";
@@ -80,7 +80,7 @@ async function measureOwn(redis: Redis, redisUrl: string) {
     "http,intake",
   ]);
   const allStaged = (count: number) =>
-    waitFor(async () => (await redis.zcard(`${prefix}:unsynced:live`)) >= count, {
+    waitFor(async () => (await redis.zcard(`${prefix}:line:live`)) >= count, {
       deadlineMs: INTAKE_DEADLINE_MS,
       what: `${count} are staged`,
     });
@@ -103,7 +103,7 @@ async function measureOwn(redis: Redis, redisUrl: string) {
   async function measureAlone(): Promise<number> {
     daemon.process.kill("SIGSTOP");
     await addAll(queue, "a", EVENTS);
-    const before = await redis.zcard(`${prefix}:unsynced:live`);
+    const before = await redis.zcard(`${prefix}:line:live`);
     const startedAlone = performance.now();
     daemon.process.kill("SIGCONT");
     const all = WARM_UP + 2 * EVENTS;

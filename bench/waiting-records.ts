@@ -3,7 +3,7 @@
  * wait together need one request, and a record whose request is under way waits for its reply.
  */
 import TinyQueue from "tinyqueue";
-import type { Lane } from "../src/event/lane.ts";
+import type { Lane } from "../src/core/event/lane.ts";
 
 /** One change of one record: each brings a new state. */
 export interface Change {

@@ -86,7 +86,7 @@ async function measure(
         if (status !== 202) throw new Error(`/events answered ${status}`);
       }
       const wait = async () =>
-        (await redis.zcard(`${prefix}:unsynced:${lane}`)) === to &&
+        (await redis.zcard(`${prefix}:line:${lane}`)) === to &&
         (await redis.llen(`${prefix}:crm-events:active`)) === 0;
       await waitFor(wait, { deadlineMs: DEADLINE_MS, what: "all changes wait" });
     };

@@ -1,9 +1,9 @@
 /** What the service demands of each field, and what a mapping makes of its values, in words. */
-import { FIELDS_OF, type Variant } from "../src/service-spec/business-relation.ts";
-import { CRM_CODE_MAX_LENGTH } from "../src/service-spec/limits.ts";
-import { DEFAULT_TENANT_LISTS } from "../src/service-spec/tenant-lists.ts";
-import { problemsOf } from "../src/event/problem.ts";
-import { REQUIRED_FIELDS, ruleOf, traitsOf, type Form } from "../src/mapping/fields.ts";
+import { FIELDS_OF, type Variant } from "../src/core/service-spec/business-relation.ts";
+import { CRM_CODE_MAX_LENGTH } from "../src/core/service-spec/limits.ts";
+import { DEFAULT_TENANT_LISTS } from "../src/core/service-spec/tenant-lists.ts";
+import { problemsOf } from "../src/core/event/problem.ts";
+import { REQUIRED_FIELDS, ruleOf, traitsOf, type Form } from "../src/intake/mapping/fields.ts";
 
 export interface FieldDescription {
   readonly name: string;

@@ -6,7 +6,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { buildDashboard } from "./grafana/dashboard.ts";
-import { casesJsonSchema } from "../src/preview/mapping-cases.ts";
+import { casesJsonSchema } from "../src/whole/preview/mapping-cases.ts";
 import { commandsReference } from "./commands-reference.ts";
 import { fieldsReference } from "./fields-reference.ts";
 import { figures, withComparison } from "./figures.ts";

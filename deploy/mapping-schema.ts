@@ -1,6 +1,6 @@
 /** mappings/mapping.schema.json: the structure of mapping files for editors, with a line about each field. */
 import { z } from "zod";
-import { mappingFile } from "../src/mapping/mapping-file.ts";
+import { mappingFile } from "../src/intake/mapping/mapping-file.ts";
 import { summaryOf } from "./describe-field.ts";
 
 export function mappingJsonSchema(): Record<string, unknown> {

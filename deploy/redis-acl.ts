@@ -22,7 +22,8 @@ const IN_PROGRAMS = [
 ];
 
 /** Files that run only elsewhere: BullMQ's relay between clusters, and its clients of other libraries. */
-const NOT_RUN = /\/(?:relay|bun-redis|node-redis)|redis-orphan|obliterate|src\/demo\//;
+const NOT_RUN =
+  /\/(?:relay|bun-redis|node-redis)|redis-orphan|obliterate|src\/demo\/|cli\/redis|state-copy/;
 
 /** What the sources mention, and this user does not get. */
 const NOT_GIVEN: Readonly<Record<string, string>> = {

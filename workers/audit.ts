@@ -3,25 +3,29 @@
  * the acts that wait in Redis, whichever process or command did them. While it cannot, it sends nothing.
  */
 import { randomUUID } from "node:crypto";
-import { headText, type Head } from "../src/audit/line.ts";
-import type { AuditTrail } from "../src/audit/trail.ts";
-import type { Logger } from "../src/ops/log.ts";
-import type { Part } from "../src/ops/shutdown.ts";
+import { headText, type Head } from "../src/people/audit/line.ts";
+import type { AuditTrail } from "../src/people/audit/trail.ts";
+import { PROGRAM } from "../src/base/command.ts";
+import type { Part } from "../src/base/shutdown.ts";
 import { thisProcess, timeNow } from "./audit-trail.ts";
-import { hashOfFile, settingsOf } from "./audited-settings.ts";
-import { startPolling, type Polling } from "./poll.ts";
-import type { Runtime } from "./runtime.ts";
-import { watchSecrets } from "./secrets.ts";
+import type { Step } from "./chores.ts";
+import { findingsIn } from "../src/operate/status/findings.ts";
+import { hashOfFile } from "../src/operate/status/shared-settings.ts";
+import { settingsOf } from "./audited-settings.ts";
+import type { Uses } from "./parts.ts";
 
-/** How soon an act has its line, ms. */
-const ACTS_EVERY_MS = 1000;
-
-/** How often the newest line is logged, ms. */
-const HEAD_EVERY_MS = 3_600_000;
-
-export function startAuditing(runtime: Runtime, roles: ReadonlySet<string>): Part {
-  const { auditActs, config, mapping, version } = runtime;
-  const trail = roles.has("sync") ? runtime.trail : undefined;
+/** Records that this process has started. */
+export function startAuditing(
+  {
+    auditActs,
+    config,
+    mapping,
+    version,
+    ...parts
+  }: Uses<"auditActs" | "config" | "mapping" | "trail" | "version">,
+  roles: ReadonlySet<string>,
+): Part {
+  const trail = roles.has("sync") ? parts.trail : undefined;
   const details = {
     roles: [...roles],
     version,
@@ -39,14 +43,9 @@ export function startAuditing(runtime: Runtime, roles: ReadonlySet<string>): Par
   // logrotate may send SIGHUP: FileSink notices a rotation without it, and it must not end the process.
   const ignore = () => {};
   if (config.AUDIT_LOG?.startsWith("/") === true) process.on("SIGHUP", ignore);
-  const parts = [
-    watchSecrets(runtime),
-    ...(trail === undefined ? [] : [writeActs(runtime, trail), logHead(runtime.log, trail)]),
-  ];
   return {
     async close() {
       trail?.giveUp();
-      for (const part of parts) await part.close();
       await trail?.close();
       process.off("SIGHUP", ignore);
     },
@@ -54,40 +53,61 @@ export function startAuditing(runtime: Runtime, roles: ReadonlySet<string>): Par
 }
 
 /** Writes the lines of the acts that wait in Redis. */
-function writeActs({ auditActs, clock }: Runtime, trail: AuditTrail): Polling {
+export function writeActs(
+  { auditActs, clock }: Uses<"auditActs" | "clock">,
+  trail: AuditTrail,
+): Step {
   const owner = randomUUID();
   let isTidy = false;
-  return startPolling({
-    everyMs: ACTS_EVERY_MS,
-    async step(signal) {
-      if (!trail.isWritable) return;
-      // Not before the trail is open: it looks for its own head.
-      if (!isTidy) await auditActs.forgetOldHeads(clock.now());
-      isTidy = true;
-      while (!signal.aborted && trail.isWritable && (await auditActs.lease.claim(owner))) {
-        const act = await auditActs.next();
-        if (act === undefined) return;
-        await trail.append(act.line);
-        await auditActs.written(act);
-      }
-    },
-  });
+  return async (signal) => {
+    if (!trail.isWritable) return;
+    // Not before the trail is open: it looks for its own head.
+    if (!isTidy) await auditActs.forgetOldHeads(clock.now());
+    isTidy = true;
+    while (!signal.aborted && trail.isWritable && (await auditActs.lease.claim(owner))) {
+      const act = await auditActs.next();
+      if (act === undefined) return;
+      await trail.append(act.line);
+      await auditActs.written(act);
+    }
+  };
+}
+
+/** Sections of the runbook about what a CRM or a source does not bring, or what is not mapped. */
+const NOT_TAKEN =
+  /#(?:crmsyncpulloverdue|crmsyncrecordsnotfetched|crmsyncsourcesilent|crmsyncchangeslost|the-mapping-waits-for-approval)$/;
+
+/** Records when sending, intake or a source is interrupted, and until when. */
+export function noteInterruptions({
+  config,
+  interruptions,
+  readings,
+}: Uses<"config" | "interruptions" | "readings">): Step {
+  return async (_signal, everyMs) => {
+    if (!(await interruptions.claimLook(everyMs / 2))) return;
+    const found = findingsIn(await readings(), config.QUOTA_HOUR_MS).filter(
+      ({ effect, runbook }) =>
+        effect === "nothing_sent" || effect === "nothing_accepted" || NOT_TAKEN.test(runbook),
+    );
+    await interruptions.note(
+      found.map(({ about, runbook, says }) => {
+        // Who reads it later is on another machine.
+        const text = says.replaceAll(PROGRAM, "crmsync");
+        return { reason: runbook.replace(/^.*#/, ""), about, says: text };
+      }),
+      thisProcess,
+    );
+  };
 }
 
 /** Logs the newest line's hash from time to time: the trail must contain that line. */
-function logHead(log: Logger, trail: AuditTrail): Polling {
+export function logHead({ log }: Uses<"log">, trail: AuditTrail) {
   let logged: Head | undefined;
-  const step = async (): Promise<void> => {
+  const run = async (): Promise<void> => {
     const { head } = trail;
     if (head === undefined || head === logged) return;
     logged = head;
     log.info({ head: headText(head) }, "audit.head");
   };
-  const polling = startPolling({ everyMs: HEAD_EVERY_MS, step });
-  return {
-    async close() {
-      await polling.close();
-      await step();
-    },
-  };
+  return { run, close: run };
 }

@@ -1,11 +1,14 @@
 /** The configuration as the audit trail keeps it: what is in force, and no secret. */
-import { createHash } from "node:crypto";
-import { readFileSync, statSync } from "node:fs";
-import type { Config } from "../src/config.ts";
-import { splitNamed } from "../src/ops/secret-variable.ts";
+import { statSync } from "node:fs";
+import type { Config } from "../src/base/config.ts";
+import { splitNamed } from "../src/base/secret-variable.ts";
 
 /** Settings that are lists of texts. */
-const LISTS: ReadonlySet<string> = new Set(["APPROVALS", "HTTP_TRUSTED_PROXIES"]);
+const LISTS: ReadonlySet<string> = new Set([
+  "APPROVALS",
+  "HTTP_TRUSTED_PROXIES",
+  "QUALITY_MAIL_DOMAINS",
+]);
 
 /** Secrets that hold a token of each person, with the name. */
 const HELD_BY_PERSONS: ReadonlySet<string> = new Set(["OPERATOR_TOKEN", "VIEWER_TOKEN"]);
@@ -47,10 +50,4 @@ const withoutCredentials = (value: string): string =>
 function dateOf(file: string): string {
   const at = statSync(file, { throwIfNoEntry: false });
   return at === undefined ? "" : `, written ${at.mtime.toISOString()}`;
-}
-
-/** Undefined for a preset: the version says what it holds. */
-export function hashOfFile(path: string): string | undefined {
-  if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true) return undefined;
-  return `sha256:${createHash("sha256").update(readFileSync(path)).digest("hex")}`;
 }

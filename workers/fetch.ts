@@ -2,23 +2,24 @@
  * Completes thin events: requests the record from the CRM and puts the whole event into the inbox.
  * It has a queue of its own, so that a slow CRM delays nothing else.
  */
-import type { Job } from "bullmq";
-import { proxyOf, settingOf } from "../src/config.ts";
-import { createCrmApi, type CrmApi } from "../src/crm/api-client.ts";
-import { CRMS } from "../src/crm/connectors.ts";
-import type { FetchedRecord, NotRead, RecordApi, RecordReader } from "../src/crm/record-reader.ts";
-import { ownersOf, withRelated } from "../src/crm/related.ts";
-import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
-import type { Part } from "../src/ops/shutdown.ts";
+import { DelayedError, type Job } from "bullmq";
+import { proxyOf } from "../src/base/config.ts";
+import { createCrmApi, type CrmApi } from "../src/intake/crm/api-client.ts";
+import { CRMS } from "../src/intake/crm/connectors.ts";
+import { accessTo, canFetch, crmNamed, readWhole } from "../src/intake/crm/read-whole.ts";
+import type { FetchedRecord, NotRead } from "../src/intake/crm/record-reader.ts";
+import { ownersOf } from "../src/intake/crm/related.ts";
+import { splitSubject, type CrmEvent } from "../src/core/event/crm-event.ts";
+import type { Part } from "../src/base/shutdown.ts";
 import {
   FETCH_QUEUE,
   fetchPauseMs,
   thinPointerIn,
   type TakenThinEvent,
   type ThinPointer,
-} from "../src/state/thin-events.ts";
-import { needsRelated, partsOf } from "../src/sync/mapped.ts";
-import { notedEvent } from "../src/sync/step.ts";
+} from "../src/core/state/thin-events.ts";
+import { partsOf } from "../src/core/sync/mapped.ts";
+import { notedEvent } from "../src/core/sync/step.ts";
 import {
   confirmedDeletion,
   isDeletion,
@@ -26,13 +27,10 @@ import {
   ownersEvent,
   timeOf,
   wholeEvent,
-  canFetch,
-  missingSettings,
-  crmNamed,
 } from "./request-fetch.ts";
-import { openQueueWorker } from "./queue-worker.ts";
-import { rejectThinEvent } from "./reject-event.ts";
-import type { Runtime } from "./runtime.ts";
+import { openQueueWorker, type WorkerParts } from "./queue-worker.ts";
+import { rejectThinEvent, type RejectParts } from "./reject-event.ts";
+import type { Uses } from "./parts.ts";
 
 /** Far below what any CRM allows (HubSpot 100 in 10 s, Salesforce 15,000 a day and more). */
 const LIMITER = { max: 5, duration: 1000 };
@@ -83,18 +81,28 @@ const OUTCOMES = [
   "given_up",
 ] as const;
 
-export function startFetch(runtime: Runtime): Part {
-  const { config } = runtime;
-  startFetchesAtZero(runtime);
+/** How long a fetch waits before it looks again whether the mapping is approved, ms. */
+const UNAPPROVED_MS = 4000;
+
+type FetchParts = RejectParts & WorkerParts & Uses<"mapping" | "mappingGate" | "thinEvents">;
+
+export function startFetch(parts: FetchParts): Part {
+  const { config } = parts;
+  startFetchesAtZero(parts);
   const api = createCrmApi({
     timeoutMs: TIMEOUT_MS,
     proxy: proxyOf(config),
   });
-  const fetching: Fetching = { runtime, api, pausedUntil: new Map(), silent: new Map() };
-  const handleJob = (job: Job<ThinPointer>) => handle(fetching, job);
-  const worker = openQueueWorker(runtime, FETCH_QUEUE, handleJob, {
+  const fetching: Fetching = { parts, api, pausedUntil: new Map(), silent: new Map() };
+  const handleJob = async (job: Job<ThinPointer>, token?: string) => {
+    // What is read with a record is said by the mapping.
+    if (await parts.mappingGate.isOpen()) return handle(fetching, job);
+    await job.moveToDelayed(Date.now() + UNAPPROVED_MS, token);
+    throw new DelayedError();
+  };
+  const worker = openQueueWorker(parts, FETCH_QUEUE, handleJob, {
     errorEvent: "fetch.worker_error",
-    ...runtime.tracing.bullmq,
+    ...parts.tracing.bullmq,
     concurrency: CONCURRENCY,
     limiter: LIMITER,
     lockDuration: LOCK_MS,
@@ -115,7 +123,7 @@ export function startFetch(runtime: Runtime): Part {
   };
 }
 
-function startFetchesAtZero({ config, metrics }: Runtime): void {
+function startFetchesAtZero({ config, metrics }: FetchParts): void {
   for (const { name: crm } of CRMS) {
     if (!canFetch(config, crm)) continue;
     for (const outcome of OUTCOMES) metrics.fetches.inc({ crm, outcome }, 0);
@@ -123,7 +131,7 @@ function startFetchesAtZero({ config, metrics }: Runtime): void {
 }
 
 interface Fetching {
-  readonly runtime: Runtime;
+  readonly parts: FetchParts;
   readonly api: CrmApi;
   /** CRM → until when it has asked for a pause, by performance.now(). */
   readonly pausedUntil: Map<string, number>;
@@ -142,7 +150,7 @@ class TryLater extends Error {
 }
 
 async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> {
-  const { rarely, thinEvents } = fetching.runtime;
+  const { rarely, thinEvents } = fetching.parts;
   const pointer = thinPointerIn(job);
   if (pointer === undefined) {
     rarely.warn({}, "fetch.foreign_job");
@@ -171,7 +179,7 @@ async function handle(fetching: Fetching, job: Job<ThinPointer>): Promise<void> 
 }
 
 async function fetchOne(fetching: Fetching, job: Job<ThinPointer>, one: Waiting): Promise<void> {
-  const { inbox, log, metrics, recordName, thinEvents, clock } = fetching.runtime;
+  const { inbox, log, metrics, recordName, thinEvents, clock } = fetching.parts;
   const { pointer, taken } = one;
   const { crm } = pointer;
   const event = JSON.parse(taken.event) as CrmEvent;
@@ -201,7 +209,7 @@ async function fetchOne(fetching: Fetching, job: Job<ThinPointer>, one: Waiting)
       } else {
         metrics.fetches.inc({ crm, outcome: "dropped" });
         log.warn({ crm, record: recordName(event.subject) }, "fetch.missing");
-        noteMissing(fetching.runtime, event);
+        noteMissing(fetching.parts, event);
       }
       await thinEvents.finish(pointer, taken);
       return;
@@ -219,7 +227,7 @@ async function fetchOwners(
   pointer: ThinPointer,
   parts: readonly Waiting[],
 ): Promise<void> {
-  const { clock, config, metrics, thinEvents } = fetching.runtime;
+  const { clock, config, metrics, thinEvents } = fetching.parts;
   const { crm } = pointer;
   const { object } = splitSubject(pointer.subject);
   const found = await readAndTime(fetching, crm, () => readOwners(fetching, crm, object, parts));
@@ -260,15 +268,15 @@ interface Waiting {
 }
 
 async function reject(
-  { runtime }: Fetching,
+  { parts }: Fetching,
   { pointer, taken }: Waiting,
   rule: string,
 ): Promise<void> {
-  await rejectThinEvent(runtime, taken, "not_fetched", rule);
-  await runtime.thinEvents.finish(pointer, taken);
+  await rejectThinEvent(parts, taken, "not_fetched", rule);
+  await parts.thinEvents.finish(pointer, taken);
 }
 
-function noteMissing({ history }: Runtime, event: CrmEvent): void {
+function noteMissing({ history }: FetchParts, event: CrmEvent): void {
   const noted = notedEvent(event, { subject: event.subject });
   const step = { kind: "event", event: noted, result: "missing", coalesced: false } as const;
   void history.note(noted, { ...step, ignored: undefined, problems: undefined });
@@ -306,42 +314,17 @@ async function readAndTime<Found extends { readonly kind: "found" | "missing" }>
   }
 }
 
-/** What requests to a CRM need, or why there can be none. */
-function accessTo(
-  { api, runtime: { config } }: Fetching,
-  crm: string,
-): NotRead | { readonly reader: RecordReader; readonly api: RecordApi } {
-  const source = crmNamed(crm);
-  const missing = source === undefined ? [crm] : missingSettings(config, source);
-  if (source === undefined || missing.length > 0) {
-    return { kind: "client_error", reason: `not configured: ${missing.join(", ")}` };
-  }
-  return {
-    reader: source.reader,
-    api: { ...api, setting: (name: string) => settingOf(config, name)?.() ?? "" },
-  };
-}
-
 /** The record, with those that belong to it. */
 async function readRecord(
-  fetching: Fetching,
-  event: CrmEvent,
+  { api, parts: { config, mapping, thinEvents } }: Fetching,
+  { subject }: CrmEvent,
   crm: string,
 ): Promise<FetchedRecord> {
-  const { mapping, thinEvents } = fetching.runtime;
-  const access = accessTo(fetching, crm);
-  if ("kind" in access) return access;
-  const { object, recordId } = splitSubject(event.subject);
-  const fetched = await access.reader.fetchRecord(access.api, object, recordId, mapping.reads);
-  if (fetched.kind !== "found" || !needsRelated(mapping, object)) return fetched;
   const parts: string[] = [];
-  const { reads, relations = [] } = mapping;
-  const own = [{ id: recordId, record: fetched.record }];
   const notePart = (part: string) => void parts.push(part);
-  const whole = await withRelated(access.api, crm, object, own, { notePart, reads, relations });
-  if ("kind" in whole) return whole;
-  for (const part of parts) await thinEvents.noteOwners({ crm, subject: part }, [event.subject]);
-  return { ...fetched, record: whole[0]?.record ?? fetched.record };
+  const fetched = await readWhole(api, config, crm, subject, { mapping, notePart });
+  for (const part of parts) await thinEvents.noteOwners({ crm, subject: part }, [subject]);
+  return fetched;
 }
 
 /** By the subject of each part that the CRM has: the subjects of its owners. */
@@ -351,11 +334,11 @@ async function readOwners(
   object: string,
   parts: readonly Waiting[],
 ): Promise<{ kind: "found"; owners: ReadonlyMap<string, readonly string[]> } | NotRead> {
-  const access = accessTo(fetching, crm);
+  const access = accessTo(fetching.api, fetching.parts.config, crm);
   if ("kind" in access) return access;
   const ids = parts.map(({ pointer }) => splitSubject(pointer.subject).recordId);
   const owners = new Map<string, string[]>();
-  for (const relation of partsOf(fetching.runtime.mapping.relations, object)) {
+  for (const relation of partsOf(fetching.parts.mapping.relations, object)) {
     const found = await ownersOf(access.api, crm, ids, relation);
     if ("kind" in found) return found;
     for (const [id, own] of found) {
@@ -373,8 +356,8 @@ async function retryOrGiveUp(
   failure: NotRead,
   leastMs = 0,
 ): Promise<void> {
-  const { pausedUntil, runtime } = fetching;
-  const { config, metrics, rarely } = runtime;
+  const { pausedUntil, parts } = fetching;
+  const { config, metrics, rarely } = parts;
   const crm = all[0]?.pointer.crm ?? "";
   const pauseMs = failure.retryAfterMs ?? leastMs;
   if (failure.retryAfterMs !== undefined) {
@@ -387,7 +370,7 @@ async function retryOrGiveUp(
       ? `it asks for a pause, for ${Math.ceil(pauseMs / 1000)} s more`
       : failure.reason;
   rarely.warn({ crm, outcome: failure.kind, why }, "fetch.failed", crm);
-  if (runtime.clock.now() - timestamp < config.RETRY_MAX_HOURS * HOUR_MS) {
+  if (parts.clock.now() - timestamp < config.RETRY_MAX_HOURS * HOUR_MS) {
     throw new TryLater(why, pauseMs);
   }
   for (const one of all) {

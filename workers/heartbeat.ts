@@ -1,16 +1,13 @@
 /** Tells the other processes, and `crmsync status`, that this process runs and what it has done. */
-import { basename } from "node:path";
-import type { Part } from "../src/ops/shutdown.ts";
-import type { ServiceAddress } from "../src/service/open-service.ts";
-import { marksOf } from "../src/people/person.ts";
-import { serviceName } from "../src/state/known-service.ts";
+import type { Config } from "../src/base/config.ts";
+import type { ServiceAddress } from "../src/core/service/open-service.ts";
+import { marksOf } from "../src/base/person.ts";
 import { thisProcess } from "./audit-trail.ts";
-import { hashOfFile } from "./audited-settings.ts";
-import { HEARTBEAT_EVERY_MS, type Freeze } from "../src/state/heartbeats.ts";
-import { isDuration } from "../src/ops/duration-buckets.ts";
-import { startPolling } from "./poll.ts";
+import { sharedSettings } from "../src/operate/status/shared-settings.ts";
+import type { Freeze } from "../src/core/state/heartbeats.ts";
+import { isDuration } from "../src/base/duration-buckets.ts";
 import { unusableSecrets } from "./secrets.ts";
-import type { Runtime } from "./runtime.ts";
+import type { Uses } from "./parts.ts";
 
 const TICK_MS = 250;
 
@@ -37,14 +34,31 @@ function watchFreezes(onFreeze: (ms: number) => void): () => void {
 const LEAVE_MS = 500;
 
 /** @param service that a process with the role sync sends to. */
-export function startHeartbeat(
-  runtime: Runtime,
+export function heartbeat(
+  parts: Uses<
+    | "clock"
+    | "config"
+    | "durations"
+    | "heartbeats"
+    | "keyring"
+    | "log"
+    | "mapping"
+    | "mappingGate"
+    | "metrics"
+    | "outcomes"
+    | "provider"
+    | "redis"
+    | "tenant"
+    | "trail"
+    | "version"
+  >,
   roles: ReadonlySet<string>,
   service: ServiceAddress | undefined,
-): Part {
-  const { clock, config, heartbeats, keyring, log, metrics } = runtime;
-  const { provider, redis, tenant, trail, version } = runtime;
-  const settings = sharedSettings(runtime, roles, service);
+) {
+  const { clock, config, heartbeats, keyring, log, mapping, mappingGate, metrics } = parts;
+  const { provider, redis, tenant, trail, version } = parts;
+  const settings = sharedSettings(config, roles, service?.baseUrl);
+  const isMapping = roles.has("intake") || (roles.has("http") && mapping.webhooks.length > 0);
   const startedAt = performance.now();
   let frozen: Freeze | undefined;
   const endWatch = watchFreezes((ms) => {
@@ -53,13 +67,14 @@ export function startHeartbeat(
     metrics.frozen.inc(ms / 1000);
     log.warn({ for_ms: Math.round(ms) }, "process.frozen");
   });
-  const addCounts = createCountsReport(runtime);
+  const addCounts = createCountsReport(parts);
 
   async function beat(): Promise<void> {
     if (clock.view() === undefined) await clock.measure();
     const lacksKey = await keyring.missingKey();
     const unusable = unusableSecrets(config);
     const signInProblem = provider?.problem();
+    const mappingWaits = isMapping ? await mappingGate.waiting() : undefined;
     await heartbeats.beat({
       id: thisProcess,
       version,
@@ -72,6 +87,7 @@ export function startHeartbeat(
       ...(lacksKey !== undefined && { lacksKey }),
       ...(trail?.failure && { auditFailure: `${trail.where}: ${trail.failure.message}` }),
       ...(tenant.doubt && { tokenDoubt: tenant.doubt }),
+      ...(mappingWaits && { mappingWaits }),
       ...(signInProblem !== undefined && { signInProblem: `${provider?.host}: ${signInProblem}` }),
       ...(unusable.length > 0 && {
         secretProblems: unusable.map(({ name, file, problem }) => `${name} (${file} ${problem})`),
@@ -80,18 +96,17 @@ export function startHeartbeat(
     await addCounts();
   }
 
-  const beating = startPolling({ everyMs: HEARTBEAT_EVERY_MS, step: beat });
-  // Nothing is sent then: `crmsync status` must not say for 5 s that all is well.
-  const beatNow = () => void beating.look(0).catch(() => {});
-  const unlisten = [trail?.onFailureChange(beatNow), tenant.onChange(beatNow)];
   return {
+    run: beat,
+    /** Nothing is sent then: `crmsync status` must not say for 5 s that all is well. */
+    wakes(now: () => void) {
+      const unlisten = [trail?.onFailureChange(now), tenant.onChange(now)];
+      return () => unlisten.forEach((end) => end?.());
+    },
     async close() {
       endWatch();
-      for (const end of unlisten) end?.();
-      const closed = beating.close();
       if (redis.status !== "ready") return;
-      const left = closed
-        .then(() => beat())
+      const left = beat()
         .then(() => heartbeats.leave(thisProcess))
         .catch(() => {});
       const late = new Promise((resolve) => {
@@ -103,38 +118,16 @@ export function startHeartbeat(
 }
 
 /** Mark of each named operator's token → the name; the file of the tokens may have changed. */
-export const holdersIn = ({ secrets: { OPERATOR_TOKEN } }: Runtime["config"]) =>
+export const holdersIn = ({ secrets: { OPERATOR_TOKEN } }: Config) =>
   marksOf({ operator: OPERATOR_TOKEN && (() => OPERATOR_TOKEN.value()) });
 
-/**
- * Settings that are compared between processes. Everybody who may read the status sees them, so the
- * service's address is replaced by a hash, and the path of the mapping file by its name.
- */
-function sharedSettings(
-  { config, mapping }: Runtime,
-  roles: ReadonlySet<string>,
-  service: ServiceAddress | undefined,
-) {
-  const hash = hashOfFile(config.MAPPING)?.slice("sha256:".length, "sha256:".length + 8);
-  return {
-    APPROVALS: config.APPROVALS.toSorted().join(",") || "none",
-    ...(roles.has("intake") && {
-      MAPPING: `${basename(mapping.name)}${hash === undefined ? "" : ` (${hash})`}`,
-      ...(config.PULL_FROM !== undefined && { PULL_FROM: config.PULL_FROM.join(",") }),
-    }),
-    ...(service !== undefined && {
-      SERVICE_BASE_URL: serviceName(service.baseUrl),
-      QUOTA_PER_HOUR: config.QUOTA_PER_HOUR,
-      QUOTA_BURST: config.QUOTA_BURST,
-      TERMINATE_LIMIT: config.TERMINATE_LIMIT,
-      EMPTY_LIMIT: String(config.EMPTY_LIMIT),
-      ...(config.RECONCILE_CRON !== undefined && { RECONCILE_CRON: config.RECONCILE_CRON }),
-    }),
-  };
-}
-
 /** @returns what adds the counts since its last call to those of all processes. */
-function createCountsReport({ clock, durations, metrics, outcomes }: Runtime): () => Promise<void> {
+function createCountsReport({
+  clock,
+  durations,
+  metrics,
+  outcomes,
+}: Uses<"clock" | "durations" | "metrics" | "outcomes">): () => Promise<void> {
   let reported: ReadonlyMap<string, number> = new Map();
   return async () => {
     const counts = await metrics.sharedCounts();

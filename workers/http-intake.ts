@@ -1,33 +1,76 @@
-/** HTTP intake: /events, the webhooks and their description, on the daemon's Redis and configuration. */
-import { settingOf } from "../src/config.ts";
-import type { CrmConnector, WebhookEvent } from "../src/crm/connector.ts";
-import { CONNECTORS } from "../src/crm/connectors.ts";
-import { jsonEndpoint } from "../src/crm/json-webhook.ts";
-import { splitSubject } from "../src/event/crm-event.ts";
-import { serveEvents } from "../src/http/events.ts";
-import { serveOpenApi } from "../src/http/openapi.ts";
-import { createIntakeGuard, type IntakeGuard } from "../src/http/intake-guard.ts";
-import type { IntakePorts } from "../src/http/store-events.ts";
-import { serveWebhooks, WEBHOOK_OUTCOMES } from "../src/http/webhooks.ts";
-import type { Mapping } from "../src/mapping/mapping.ts";
-import { needsRelated } from "../src/sync/mapped.ts";
-import type { HttpServer } from "./http-server.ts";
-import { canFetch } from "./request-fetch.ts";
-import type { Runtime } from "./runtime.ts";
+/** An HTTP server of the daemon, and its intake: /events, the webhooks and their description. */
+import { settingOf } from "../src/base/config.ts";
+import type { CrmConnector, WebhookEvent } from "../src/intake/crm/connector.ts";
+import { CONNECTORS } from "../src/intake/crm/connectors.ts";
+import { jsonEndpoint } from "../src/intake/crm/json-webhook.ts";
+import { splitSubject } from "../src/core/event/crm-event.ts";
+import { serveEvents } from "../src/intake/http/events.ts";
+import { serveOpenApi } from "../src/intake/http/openapi.ts";
+import { createIntakeGuard, type IntakeGuard } from "../src/intake/http/intake-guard.ts";
+import type { IntakePorts } from "../src/intake/http/store-events.ts";
+import { serveWebhooks, WEBHOOK_OUTCOMES } from "../src/intake/http/webhooks.ts";
+import { recordIds } from "../src/intake/mapping/record-ids.ts";
+import type { Mapping } from "../src/intake/mapping/mapping.ts";
+import type { MappingWebhook } from "../src/intake/mapping/webhooks/webhook.ts";
+import { needsRelated } from "../src/core/sync/mapped.ts";
+import type { Uses } from "./parts.ts";
+import { canFetch } from "../src/intake/crm/read-whole.ts";
+import { limitRate, type CountRequest } from "../src/intake/http/rate-limit.ts";
+import { createHttpServer } from "../src/intake/http/server.ts";
+import type { Overload } from "../src/base/overload.ts";
+
+export type HttpIntakeParts = Uses<
+  | "clock"
+  | "config"
+  | "intakeClient"
+  | "keyring"
+  | "log"
+  | "mapping"
+  | "mappingGate"
+  | "metrics"
+  | "rarely"
+  | "sources"
+  | "tracing"
+  | "version"
+>;
+
+export interface HttpServer {
+  readonly app: ReturnType<typeof createHttpServer>;
+  readonly count: CountRequest;
+  readonly refused: (why: Overload) => void;
+}
+
+/** With its limits. */
+export function createServer(
+  { config, log, metrics, rarely }: Uses<"config" | "log" | "metrics" | "rarely">,
+  defect: (error: unknown) => void = (error) => log.error({ err: error }, "http.defect"),
+): HttpServer {
+  const refused = (reason: Overload) => {
+    metrics.httpRefused.inc({ reason });
+    rarely.warn({ reason }, "http.refused", reason);
+  };
+  const app = createHttpServer({
+    defect,
+    refused,
+    trustedProxies: config.HTTP_TRUSTED_PROXIES,
+  });
+  const count = limitRate(app, config.HTTP_RATE_LIMIT, () => refused("rate"));
+  return { app, count, refused };
+}
 
 type App = HttpServer["app"];
 
 /** Why this process is not ready yet: then its start goes on, or it ends because its key is wrong. */
 export const KEY_NOT_CHECKED = "STATE_KEY was not compared with Redis yet";
 
-export function serveHttpIntake({ app, count, refused }: HttpServer, runtime: Runtime): void {
-  const { config, mapping, metrics, version } = runtime;
+export function serveHttpIntake({ app, count, refused }: HttpServer, parts: HttpIntakeParts): void {
+  const { config, mapping, metrics, version } = parts;
   const guard = createIntakeGuard(app, count, refused);
-  const ports = intakePorts(runtime);
+  const ports = intakePorts(parts);
   app.addHook("onResponse", async (request, reply) => {
     metrics.countIntakeResponse(request.routeOptions.url, reply.statusCode);
   });
-  traceRequests(app, runtime);
+  traceRequests(app, parts);
   serveEvents(app, guard, {
     ...ports,
     token: settingOf(config, "INGEST_TOKEN"),
@@ -40,10 +83,16 @@ export function serveHttpIntake({ app, count, refused }: HttpServer, runtime: Ru
     const tools = mapping.webhooks.map(({ name }) => name);
     serveOpenApi(scope, version, crms, tools);
   });
-  serveCrmWebhooks(app, runtime, guard, ports);
+  serveCrmWebhooks(app, parts, guard, ports);
 }
 
-function intakePorts({ clock, intakeClient, keyring, mapping, rarely }: Runtime): IntakePorts {
+function intakePorts({
+  clock,
+  intakeClient,
+  keyring,
+  mapping,
+  rarely,
+}: HttpIntakeParts): IntakePorts {
   const contentHash = () => {
     // No process could open what is sealed with a wrong key.
     if (!keyring.isOpen) throw new Error(KEY_NOT_CHECKED);
@@ -51,7 +100,7 @@ function intakePorts({ clock, intakeClient, keyring, mapping, rarely }: Runtime)
   };
   return {
     now: () => clock.latest(),
-    ids: mapping.ids,
+    ids: recordIds(mapping),
     push: async (events) => intakeClient.push(events, clock.latest(), await contentHash()),
     seen: async (events) => intakeClient.seen(events, await contentHash()),
     isRemembered: (request) => intakeClient.isRemembered(request),
@@ -62,13 +111,13 @@ function intakePorts({ clock, intakeClient, keyring, mapping, rarely }: Runtime)
 
 function serveCrmWebhooks(
   app: App,
-  runtime: Runtime,
+  parts: HttpIntakeParts,
   guard: IntakeGuard,
   ports: IntakePorts,
 ): void {
-  const { config, log, mapping, metrics, rarely } = runtime;
+  const { config, log, mapping, metrics, rarely } = parts;
   const connectors = CONNECTORS.map((connector) => readingRelated(connector, mapping));
-  const endpoints = [...connectors, ...mapping.webhooks.map(jsonEndpoint)];
+  const endpoints = [...connectors, ...approvedWebhooks(parts).map(jsonEndpoint)];
   const secret = (name: string) => {
     const named = config.namedSecret(name);
     return named === undefined ? settingOf(config, name) : () => named.value();
@@ -91,15 +140,25 @@ function serveCrmWebhooks(
     },
     undated(webhook) {
       rarely.warn({ webhook }, "webhook.undated", webhook);
-      void runtime.sources.isUndated(webhook, runtime.clock.now()).catch(() => {});
+      void parts.sources.isUndated(webhook, parts.clock.now()).catch(() => {});
     },
     changesLost(webhook, gaps) {
       metrics.webhookGaps.inc({ webhook }, gaps);
       log.error({ webhook, gaps }, "webhook.changes_lost");
-      void runtime.sources.hasLost(webhook, runtime.clock.now()).catch(() => {});
+      void parts.sources.hasLost(webhook, parts.clock.now()).catch(() => {});
     },
   });
 }
+
+/** What a body means is said by the mapping, too: until it is approved, senders must send again. */
+const approvedWebhooks = ({ mapping, mappingGate }: HttpIntakeParts): MappingWebhook[] =>
+  mapping.webhooks.map((webhook) => ({
+    ...webhook,
+    translate: async (content) =>
+      (await mappingGate.isOpen().catch(() => false))
+        ? webhook.translate(content)
+        : { kind: "unavailable", why: "the mapping cannot be used now; send it again" },
+  }));
 
 /** The record of a webhook is read from the CRM where others belong to it: the webhook has it alone. */
 const readingRelated = (connector: CrmConnector, mapping: Mapping): CrmConnector => ({
@@ -119,7 +178,7 @@ const readingRelated = (connector: CrmConnector, mapping: Mapping): CrmConnector
 });
 
 /** A request that brings events starts a trace once its body has been read. */
-function traceRequests(app: App, { tracing }: Runtime): void {
+function traceRequests(app: App, { tracing }: HttpIntakeParts): void {
   const ends = new WeakMap<object, (status: number) => void>();
   app.addHook("preHandler", (request, _reply, done) => {
     const { method, url } = request.routeOptions;

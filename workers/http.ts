@@ -3,27 +3,39 @@
  * or, with OPS_PORT, another one. Every role has them; only the role http accepts events.
  */
 import type { AddressInfo } from "node:net";
-import { drainable, type Drain } from "../src/http/connections.ts";
-import { serveHealth, serveMetrics } from "../src/http/health.ts";
-import { protectOps } from "../src/http/ops-access.ts";
-import { serveRecords } from "../src/http/records.ts";
-import { serveStatus } from "../src/http/status.ts";
-import { storyOf } from "../src/history/story.ts";
-import { CONTENT_TYPES } from "../src/ops/exposition.ts";
-import { isLoopback } from "../src/ops/loopback.ts";
-import type { Role } from "../src/state/heartbeats.ts";
-import { stopFindings } from "../src/status/findings.ts";
-import { takeReadings } from "../src/status/readings.ts";
-import { readStatus } from "../src/status/status.ts";
-import { KEY_NOT_CHECKED, serveHttpIntake } from "./http-intake.ts";
-import { createServer, type HttpServer } from "./http-server.ts";
-import type { Runtime } from "./runtime.ts";
+import { drainable, type Drain } from "../src/intake/http/connections.ts";
+import {
+  serveHealth,
+  serveMetrics,
+  protectOps,
+  serveRecords,
+  serveStatus,
+} from "../src/intake/http/ops-routes.ts";
+import { CONTENT_TYPES } from "../src/base/exposition.ts";
+import { isLoopback } from "../src/base/loopback.ts";
+import type { Role } from "../src/core/state/heartbeats.ts";
+import { stopFindings } from "../src/operate/status/findings.ts";
+import { statusOf } from "../src/operate/status/status.ts";
+import {
+  createServer,
+  KEY_NOT_CHECKED,
+  serveHttpIntake,
+  type HttpIntakeParts,
+  type HttpServer,
+} from "./http-intake.ts";
+import type { ConsoleParts } from "./console-page.ts";
+import type { Uses } from "./parts.ts";
 
 export interface HttpAddresses {
   readonly url: string;
   /** Where /status, /metrics, /queues and /console are. */
   readonly opsUrl: string;
 }
+
+type OpsParts = ConsoleParts &
+  Uses<"config" | "inbox" | "metrics" | "readings" | "scrape" | "story">;
+
+type ReadyParts = Uses<"intakeClient" | "keyring" | "readings">;
 
 export interface HttpStart {
   /** How long to wait for Redis before requests are answered without it. */
@@ -34,23 +46,23 @@ export interface HttpStart {
 }
 
 export async function serveHttp(
-  runtime: Runtime,
+  parts: HttpIntakeParts & OpsParts & ReadyParts,
   roles: ReadonlySet<Role>,
   { deadlineMs, ends, trialToken }: HttpStart,
 ): Promise<Drain & HttpAddresses> {
-  const { config, intakeClient } = runtime;
+  const { config, intakeClient } = parts;
   const { HTTP_HOST, HTTP_PORT, OPS_HOST = HTTP_HOST, OPS_PORT } = config;
-  const senders = createServer(runtime);
-  const ops = OPS_PORT === undefined ? senders : createServer(runtime);
+  const senders = createServer(parts);
+  const ops = OPS_PORT === undefined ? senders : createServer(parts);
   const all = [...new Set([senders, ops])];
   const drains = all.map(({ app }) => drainable(app));
-  for (const { app } of all) serveReadiness(app, runtime, ends);
-  await serveOps(ops, runtime, trialToken);
-  if (roles.has("http")) serveHttpIntake(senders, runtime);
+  for (const { app } of all) serveReadiness(app, parts, ends);
+  await serveOps(ops, parts, trialToken);
+  if (roles.has("http")) serveHttpIntake(senders, parts);
   await intakeClient.connected(deadlineMs);
   const url = await listen(senders.app, HTTP_HOST, HTTP_PORT);
   const opsUrl = OPS_PORT === undefined ? url : await listen(ops.app, OPS_HOST, OPS_PORT);
-  warnIfOpen(runtime, OPS_HOST);
+  warnIfOpen(parts, OPS_HOST);
   return {
     url,
     opsUrl,
@@ -60,17 +72,17 @@ export async function serveHttp(
   };
 }
 
-function serveReadiness(app: HttpServer["app"], runtime: Runtime, ends: () => boolean): void {
+function serveReadiness(app: HttpServer["app"], parts: ReadyParts, ends: () => boolean): void {
   serveHealth(app, {
-    notReady: async () => (ends() ? ["the process ends"] : reasonsNotReady(runtime)),
-    notSending: () => reasonsNotSending(runtime),
+    notReady: async () => (ends() ? ["the process ends"] : reasonsNotReady(parts)),
+    notSending: () => reasonsNotSending(parts),
   });
 }
 
 /** What people and Prometheus look at. */
-async function serveOps(server: HttpServer, runtime: Runtime, trial?: string): Promise<void> {
+async function serveOps(server: HttpServer, parts: OpsParts, trial?: string): Promise<void> {
   const { app, count } = server;
-  const { config, metrics, provider } = runtime;
+  const { config, inbox, metrics, provider, readings, scrape, story, version } = parts;
   const { OPERATOR_TOKEN: operator, VIEWER_TOKEN: viewer } = config.secrets;
   const hasToken = operator !== undefined || viewer !== undefined;
   // The pages' libraries are larger than the rest of the server: loaded only when they are needed.
@@ -83,20 +95,20 @@ async function serveOps(server: HttpServer, runtime: Runtime, trial?: string): P
     operator: operator && (() => operator.value()),
   };
   const ofConsole = isTrial ? { ...tokens, operator: () => trial } : tokens;
-  void app.register(async (scope) => console?.serveConsolePage(scope, server, runtime, ofConsole));
+  void app.register(async (scope) => console?.serveConsolePage(scope, server, parts, ofConsole));
   void app.register(async (scope) => {
     protectOps(scope, tokens, count, !hasToken && provider === undefined);
-    serveStatus(scope, () => readStatus(runtime, runtime.version, runtime.statusRedis));
-    serveRecords(scope, (name) => storyOf(runtime, name, runtime.mapping));
+    serveStatus(scope, async () => statusOf(await readings(), config, version));
+    serveRecords(scope, story);
     serveMetrics(scope, async (accept) => {
       const format = metrics.formatFor(accept);
-      return { type: CONTENT_TYPES[format], text: await runtime.scrape.text(format) };
+      return { type: CONTENT_TYPES[format], text: await scrape.text(format) };
     });
-    await page?.serveQueuesPage(scope, runtime);
+    await page?.serveQueuesPage(scope, inbox);
   });
 }
 
-function warnIfOpen({ config, log, provider }: Runtime, host: string): void {
+function warnIfOpen({ config, log, provider }: OpsParts, host: string): void {
   const { OPERATOR_TOKEN, VIEWER_TOKEN } = config.secrets;
   const isOpen = OPERATOR_TOKEN === undefined && VIEWER_TOKEN === undefined;
   if (isOpen && provider === undefined && !isLoopback(host)) log.warn({ host }, "http.open_to_all");
@@ -109,12 +121,12 @@ async function listen(app: HttpServer["app"], host: string, port: number): Promi
 }
 
 /** Only what keeps events from being accepted. A denial is no reason: accepted changes are kept. */
-async function reasonsNotReady({ intakeClient, keyring }: Runtime): Promise<string[]> {
+async function reasonsNotReady({ intakeClient, keyring }: ReadyParts): Promise<string[]> {
   const closed = await intakeClient.whyClosed();
   const why = closed ?? (keyring.isOpen ? undefined : KEY_NOT_CHECKED);
   return why === undefined ? [] : [why];
 }
 
-async function reasonsNotSending(runtime: Runtime): Promise<string[]> {
-  return stopFindings(await takeReadings(runtime, runtime.statusRedis)).map(({ says }) => says);
+async function reasonsNotSending({ readings }: ReadyParts): Promise<string[]> {
+  return stopFindings(await readings()).map(({ says }) => says);
 }

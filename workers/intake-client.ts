@@ -4,21 +4,21 @@
  */
 import { once } from "node:events";
 import type { Redis } from "ioredis";
-import type { ContentHash } from "../src/event/event-order.ts";
-import { Inbox, type PushResult } from "../src/event/inbox.ts";
-import { openRedis, type RedisTarget } from "../src/ops/open-redis.ts";
-import { readOne } from "../src/ops/redis-reading.ts";
-import type { Tracing } from "../src/ops/tracing.ts";
-import { digestOf, type Keys } from "../src/state/keys.ts";
-import type { Sealing } from "../src/state/sealing.ts";
+import type { ContentHash } from "../src/core/event/event-order.ts";
+import { Inbox, type PushResult } from "../src/core/event/inbox.ts";
+import { openRedis, type RedisTarget } from "../src/base/open-redis.ts";
+import { readOne } from "../src/base/redis-reading.ts";
+import type { Tracing } from "../src/base/tracing.ts";
+import { digestOf, type Keys } from "../src/core/state/keys.ts";
+import type { Sealing } from "../src/core/state/sealing.ts";
 import {
   healthReading,
   MemoryGate,
   writesRejected,
   Replication,
-} from "../src/state/redis-health.ts";
-import { RecordStore } from "../src/state/record-store.ts";
-import { StagedStates } from "../src/state/staged-state.ts";
+} from "../src/core/state/redis-health.ts";
+import { RecordStore } from "../src/core/state/record-store.ts";
+import { StagedStates } from "../src/core/state/staged-state.ts";
 
 /** Longest wait for one command, ms. */
 const COMMAND_TIMEOUT_MS = 5000;

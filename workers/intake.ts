@@ -1,34 +1,36 @@
 /** Takes events from the inbox and stages the newest state of each record. */
 import { DelayedError, type Job, type JobsOptions, type Worker } from "bullmq";
-import { INBOX_QUEUE, redriveOf } from "../src/event/inbox.ts";
-import { ownData, arrivedAt, jobFault } from "../src/event/job-data.ts";
-import { type ContentHash } from "../src/event/event-order.ts";
-import type { Part } from "../src/ops/shutdown.ts";
-import { pulledFrom } from "../src/pull/pulled-events.ts";
-import {
-  acceptEvent,
-  identityOf,
-  type Arrival,
-  type AcceptPorts,
-} from "../src/sync/accept-event.ts";
-import { DamagedValue, UnknownKey } from "../src/state/sealing.ts";
-import { createDeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
-import { readUndated, requestFetch, requestOwners } from "./request-fetch.ts";
-import { openQueueWorker } from "./queue-worker.ts";
-import { redriveDeadLetter } from "./redrive.ts";
+import { INBOX_QUEUE, redriveOf } from "../src/core/event/inbox.ts";
+import { ownData, jobFault } from "../src/core/event/job-data.ts";
+import type { ContentHash } from "../src/core/event/event-order.ts";
+import type { Part } from "../src/base/shutdown.ts";
+import { pulledFrom } from "../src/intake/pull/pulled-events.ts";
+import { acceptEvent, type AcceptPorts } from "../src/core/sync/accept-event.ts";
+import type { Arrival } from "../src/core/sync/check-event.ts";
+import { DamagedValue, UnknownKey } from "../src/core/state/sealing.ts";
+import { requestRecord } from "./request-fetch.ts";
+import type { Step } from "./chores.ts";
+import type { Uses } from "./parts.ts";
+import { holdIntakeBack, openQueueWorker, type WorkerParts } from "./queue-worker.ts";
+import { redriveDeadLetter, type RedriveParts } from "./redrive.ts";
 import { reportAccepted } from "./report-outcome.ts";
-import { rejectEvent } from "./reject-event.ts";
-import { holdIntakeBack } from "./memory-gate.ts";
-import type { Runtime } from "./runtime.ts";
-import { withOwnIds } from "../src/crm/own-ids.ts";
-import type { CrmEvent } from "../src/event/crm-event.ts";
-import { FIELD_NAMES } from "../src/mapping/fields.ts";
-import { isUnusable, mapEvent } from "../src/mapping/map-event-record.ts";
-import type { MappingResult, Mapping } from "../src/mapping/mapping.ts";
-import { NO_LISTS } from "../src/service-spec/tenant-lists.ts";
-import type { FingerprintOf } from "../src/sync/fingerprint.ts";
-import type { Keeps } from "../src/sync/keeps.ts";
-import type { Mapped } from "../src/sync/mapped.ts";
+import { rejectJob, type RejectParts } from "./reject-event.ts";
+import type { CrmEvent } from "../src/core/event/crm-event.ts";
+import { FIELD_NAMES } from "../src/intake/mapping/fields.ts";
+import { eventRules, isUnusable, mapEvent } from "../src/intake/mapping/map-event-record.ts";
+import type { MappingResult, Mapping } from "../src/intake/mapping/mapping.ts";
+import type { TenantLists } from "../src/core/service-spec/tenant-lists.ts";
+import type { FingerprintOf } from "../src/core/sync/fingerprint.ts";
+import type { Keeps } from "../src/core/sync/keeps.ts";
+import type { Mapped } from "../src/core/sync/mapped.ts";
+
+type KeptParts = Uses<"keptFields" | "ledger" | "log" | "mapping">;
+
+export type IntakeParts = KeptParts &
+  RedriveParts &
+  RejectParts &
+  WorkerParts &
+  Uses<"crmChecks" | "guards" | "keys" | "line" | "mappingGate" | "resealing" | "sources">;
 
 /** What this process has told. A module that a new thread has read again may keep other fields. */
 const told = new WeakMap<Mapping, Keeps>();
@@ -42,7 +44,7 @@ export async function adoptKeptFields({
   ledger,
   log,
   mapping,
-}: Pick<Runtime, "keptFields" | "ledger" | "log" | "mapping">): Promise<void> {
+}: KeptParts): Promise<void> {
   const { keeps } = mapping;
   if (told.get(mapping) === keeps) return;
   const differ = await keptFields.adopt(keeps);
@@ -59,42 +61,43 @@ export interface IntakePorts {
   current(): Promise<AcceptPorts>;
 }
 
-export function openPorts(runtime: Runtime): IntakePorts {
-  const { clock, deadLetters, history, keyring, mapping, staged, tenantLists, tracing } = runtime;
+export function openPorts(parts: IntakeParts): IntakePorts {
+  const { clock, deadLetters, history, keyring, mapping, staged, tenantLists, tracing } = parts;
   const portsFor = (
     keeps: Keeps,
     fingerprintOf: FingerprintOf,
     contentOf: ContentHash,
   ): AcceptPorts => ({
-    now: () => clock.latest(),
+    rules: eventRules(mapping),
+    mapping: {
+      fetch: (event, order) => requestRecord(parts, event, order),
+      map: (event, subject, lists) =>
+        tracing.span("map", {}, () => mapRecord(parts, event, subject, lists)),
+      codeOf: (subject) => staged.codeOf(subject),
+    },
+    lists: {
+      known: () => tenantLists.known(),
+      askAgain: () => tenantLists.askAgain(clock.now()),
+    },
     fingerprintOf,
-    contentOf,
-    map: (event, subject) => tracing.span("map", {}, () => mapRecord(runtime, event, subject)),
-    objects: () => mapping.objects,
-    gone: () => mapping.gone,
-    ids: () => mapping.ids,
-    withOwnIds,
-    fetch: (event, crm, order) => requestFetch(runtime, event, crm, order),
-    readUndated: (event, order) => readUndated(runtime, event, order),
-    requestOwners: (event, order) => requestOwners(runtime, event, order),
-    lists: () => tenantLists.known(),
-    askListsAgain: () => tenantLists.askAgain(clock.now()),
-    codeOf: (subject) => staged.codeOf(subject),
-    seenAs: (key, content) => staged.seenAs(key, content),
-    stage: (state) =>
-      tracing.span("stage", {}, () =>
-        staged.stage({ ...state, keeps, trace: tracing.carried?.() }),
-      ),
-    storeDeadLetter: (letter) => deadLetters.store(letter),
-    dropDeadLetter: (crmCode, order) => deadLetters.dropOlder(crmCode, order),
-    note(step, crmCode) {
-      void history.note(crmCode === undefined ? step.event : { crmCode }, step);
+    records: {
+      contentOf,
+      seenAs: (key, content) => staged.seenAs(key, content),
+      stage: (state) =>
+        tracing.span("stage", {}, () =>
+          staged.stage({ ...state, keeps, trace: tracing.carried?.() }),
+        ),
+      storeDeadLetter: (letter) => deadLetters.store(letter),
+      dropDeadLetter: (crmCode, order) => deadLetters.dropOlder(crmCode, order),
+      note(step, crmCode) {
+        void history.note(crmCode === undefined ? step.event : { crmCode }, step);
+      },
     },
   });
   let last: { readonly keeps: Keeps; readonly ports: AcceptPorts } | undefined;
   return {
     async current() {
-      await adoptKeptFields(runtime);
+      await adoptKeptFields(parts);
       const { keeps } = mapping;
       if (last?.keeps !== keeps) {
         const fingerprintOf = await keyring.fingerprintOf(keeps);
@@ -105,18 +108,22 @@ export function openPorts(runtime: Runtime): IntakePorts {
   };
 }
 
-async function mapRecord(runtime: Runtime, event: CrmEvent, subject: string): Promise<Mapped> {
-  const { crmChecks, mapping, tenantLists } = runtime;
-  const lists = tenantLists.known() ?? NO_LISTS;
+async function mapRecord(
+  parts: IntakeParts,
+  event: CrmEvent,
+  subject: string,
+  lists: TenantLists,
+): Promise<Mapped> {
+  const { crmChecks, mapping } = parts;
   const mapped = await mapEvent(mapping, event, subject, lists, { changed: crmChecks.changed() });
-  if (mapped.kind !== "ignored") reportWarnings(runtime, mapped, subject);
+  if (mapped.kind !== "ignored") reportWarnings(parts, mapped, subject);
   if (mapped.kind !== "mapped") return mapped;
   return { ...mapped, warned: mapped.warnings };
 }
 
 /** Values themselves are personal data: only `crmsync preview` shows them. */
 function reportWarnings(
-  { metrics, log, recordName }: Runtime,
+  { metrics, log, recordName }: IntakeParts,
   { crmCode, warnings }: Exclude<MappingResult, { kind: "ignored" }>,
   subject: string,
 ): void {
@@ -154,18 +161,23 @@ const LISTS_WAIT_PER_EVENT_MS = 5;
 const OWN_OPTIONS: JobsOptions = { removeOnComplete: true, removeOnFail: false, attempts: 1 };
 
 /**
- * The event must wait: the tenant's value lists are not known yet, or another worker accepts the event that
- * is to be redriven.
+ * The event must wait: the mapping is not approved, the tenant's value lists are not known yet, or another worker
+ * accepts the event that is to be redriven.
  */
 class NotYet extends Error {}
 
-export function startIntake(runtime: Runtime): Part {
-  const { log, rarely, tracing } = runtime;
-  const ports = openPorts(runtime);
+export interface Intake extends Part {
+  /** A chore: holds it back while Redis is nearly full, or the mapping waits for approval. */
+  readonly hold: Step;
+}
+
+export function startIntake(parts: IntakeParts): Intake {
+  const { log, rarely, tracing } = parts;
+  const ports = openPorts(parts);
 
   /** Delays a job, and seals its event: another client may have added it as plain text. */
   async function wait(job: Job, waitMs: number, token: string | undefined): Promise<never> {
-    await runtime.inbox.sealJob(job);
+    await parts.inbox.sealJob(job);
     await job.moveToDelayed(Date.now() + waitMs, token);
     throw new DelayedError();
   }
@@ -173,24 +185,25 @@ export function startIntake(runtime: Runtime): Part {
   /** Accepts one event. @throws DelayedError when it waits for another try. */
   async function handle(job: Job, token: string | undefined): Promise<void> {
     try {
-      await accept(runtime, ports, job);
+      await accept(parts, ports, job);
     } catch (error) {
       if (error instanceof NotYet) {
-        const others = await runtime.inbox.queue.getDelayedCount();
+        const others = await parts.inbox.queue.getDelayedCount();
         return wait(job, LISTS_WAIT_MS + others * LISTS_WAIT_PER_EVENT_MS, token);
       }
       if (isDefect(error)) {
-        log.error({ err: error, record: runtime.recordName(job.id) }, "event.defect");
-        await rejectJob(runtime, job, { reason: "defect", rule: "could not be processed" });
+        log.error({ err: error, record: parts.recordName(job.id) }, "event.defect");
+        const defect = { reason: "defect", rule: "could not be processed" } as const;
+        await rejectJob(parts, job, await eventIn(job, parts), defect);
         return;
       }
-      if (error instanceof UnknownKey) runtime.resealing.markDue();
+      if (error instanceof UnknownKey) parts.resealing.markDue();
       rarely.warn({ err: error }, "event.retry_scheduled");
       return wait(job, RETRY_MS, token);
     }
   }
 
-  const worker = openQueueWorker(runtime, INBOX_QUEUE, handle, {
+  const worker = openQueueWorker(parts, INBOX_QUEUE, handle, {
     errorEvent: "intake.worker_error",
     ...tracing.bullmq,
     concurrency: CONCURRENCY,
@@ -203,13 +216,7 @@ export function startIntake(runtime: Runtime): Part {
   // without calling `handle`.
   worker.on("active", ({ opts }) => Object.assign(opts, OWN_OPTIONS));
   askForMoreWhileMoreCome(worker);
-  const holding = holdIntakeBack(runtime, worker);
-  return {
-    async close() {
-      await holding.close();
-      await worker.close();
-    },
-  };
+  return { hold: holdIntakeBack(parts, worker), close: () => worker.close() };
 }
 
 /**
@@ -229,35 +236,39 @@ function askForMoreWhileMoreCome(worker: Worker): void {
   });
 }
 
-async function accept(runtime: Runtime, intakePorts: IntakePorts, job: Job): Promise<void> {
-  await runtime.guards.checked();
+async function accept(parts: IntakeParts, intakePorts: IntakePorts, job: Job): Promise<void> {
+  await parts.guards.checked();
+  if (!(await parts.mappingGate.isOpen())) throw new NotYet();
   const fault = jobFault(job);
-  if (fault !== undefined) return rejectJob(runtime, job, { reason: "bad_event", rule: fault });
+  if (fault !== undefined) {
+    const bad = { reason: "bad_event", rule: fault } as const;
+    return rejectJob(parts, job, await eventIn(job, parts), bad);
+  }
   const ports = await intakePorts.current();
   const letterId = redriveOf(job);
   if (letterId !== undefined) {
-    if ((await redriveDeadLetter(runtime, letterId, ports)) === "again") throw new NotYet();
+    if ((await redriveDeadLetter(parts, letterId, ports)) === "again") throw new NotYet();
     return;
   }
-  const value = await eventIn(job, runtime);
+  const value = await eventIn(job, parts);
   const { source: from } = (value ?? {}) as { source?: unknown };
   const isRead = typeof from === "string" && pulledFrom(from) !== undefined;
-  const arrival = { ...(await arrivalOf(job, value, runtime)), isRead };
+  const arrival = { ...(await arrivalOf(job, value, parts)), isRead };
   const { event, records } = await acceptEvent(value, arrival, ports);
   if (records.some(({ result }) => result === "waiting")) throw new NotYet();
-  const source = runtime.metrics.sourceLabel(event?.source ?? "unknown");
-  runtime.metrics.eventsReceived.inc({ source });
+  const source = parts.metrics.sourceLabel(event?.source ?? "unknown");
+  parts.metrics.eventsReceived.inc({ source });
   // A pull is no sender that could be silent, and compares clocks by itself.
   if (event !== undefined && pulledFrom(event.source) === undefined) {
-    await runtime.sources.heard(source, arrival.at);
+    await parts.sources.heard(source, arrival.at);
     const time = event.time === undefined ? job.timestamp : Date.parse(event.time);
-    await runtime.sources.datedAhead(source, time, arrival.at);
+    await parts.sources.datedAhead(source, time, arrival.at);
   }
-  for (const record of records) reportAccepted(runtime, record, event, source);
+  for (const record of records) reportAccepted(parts, record, event, source);
 }
 
 /** @throws UnknownKey: the event waits for a process that has the key. */
-async function eventIn(job: Job, { inbox }: Runtime): Promise<unknown> {
+async function eventIn(job: Job, { inbox }: IntakeParts): Promise<unknown> {
   try {
     return await inbox.read(job);
   } catch (error) {
@@ -268,11 +279,11 @@ async function eventIn(job: Job, { inbox }: Runtime): Promise<unknown> {
 }
 
 /** Believes Redis' clock alone, and asks Redis only for an event whose own time does not suffice. */
-async function arrivalOf(job: Job, value: unknown, runtime: Runtime): Promise<Arrival> {
-  const { clock } = runtime;
-  const countKey = runtime.inbox.queue.toKey("id");
+async function arrivalOf(job: Job, value: unknown, parts: IntakeParts): Promise<Arrival> {
+  const { clock } = parts;
+  const countKey = parts.inbox.queue.toKey("id");
   const counted = numberIn(job.id);
-  const number = counted ?? Number((await runtime.redis.get(countKey)) ?? 0);
+  const number = counted ?? Number((await parts.redis.get(countKey)) ?? 0);
   const { time } = (value ?? {}) as { time?: unknown };
   if (time === undefined) {
     // A late event without a number of its own would count as sent after all that were added before now.
@@ -308,24 +319,5 @@ function isDefect(error: unknown): boolean {
     error instanceof RangeError ||
     error instanceof ReferenceError ||
     error instanceof SyntaxError
-  );
-}
-
-async function rejectJob(
-  runtime: Runtime,
-  job: Job,
-  { reason, rule }: { readonly reason: DeadReason; readonly rule: string },
-): Promise<void> {
-  const value = await eventIn(job, runtime);
-  const { source, key } = identityOf(value, `job-${job.id}`);
-  const problems = [{ field: "", rule, kind: "an event" }];
-  const now = runtime.clock.now();
-  const arrival = { at: arrivedAt(job.timestamp, now), number: numberIn(job.id) ?? 0 };
-  await rejectEvent(
-    runtime,
-    createDeadLetter(
-      { eventKey: key },
-      { reason, problems, source, event: JSON.stringify(value), at: now, arrival },
-    ),
   );
 }

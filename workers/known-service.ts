@@ -1,10 +1,10 @@
 /** Which service the ledger is about: it becomes cold when this process sends to another one. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { ServiceAddress } from "../src/service/open-service.ts";
-import type { RunningProcess } from "../src/state/heartbeats.ts";
-import { serviceName, tokenName } from "../src/state/known-service.ts";
+import type { ServiceAddress } from "../src/core/service/open-service.ts";
+import type { RunningProcess } from "../src/core/state/heartbeats.ts";
+import { serviceName, tokenName } from "../src/core/state/known-service.ts";
 import { thisProcess } from "./audit-trail.ts";
-import type { Runtime } from "./runtime.ts";
+import type { Uses } from "./parts.ts";
 
 /** How often a process that waits looks whether it may go on, ms. */
 const LOOK_MS = 1000;
@@ -18,11 +18,16 @@ const TOLD_AGAIN_MS = 25_000;
  * @param ends whether this process has been asked to end
  */
 export async function meetService(
-  runtime: Runtime,
+  {
+    heartbeats,
+    knownService,
+    ledger,
+    log,
+    stateAge,
+  }: Uses<"heartbeats" | "knownService" | "ledger" | "log" | "stateAge">,
   baseUrl: string,
   ends: () => boolean,
 ): Promise<void> {
-  const { heartbeats, knownService, ledger, log, stateAge } = runtime;
   const name = serviceName(baseUrl);
   for (let isWaiting = false; ; isWaiting = true) {
     // Redis has forgotten service and heartbeats then, until the processes that run tell them again.
@@ -61,7 +66,7 @@ function othersOf(
 
 /** Tells a Redis that went back what the ledger is about, which is warmed by this process's service. */
 export async function noteService(
-  { knownService, tenant }: Pick<Runtime, "knownService" | "tenant">,
+  { knownService, tenant }: Uses<"knownService" | "tenant">,
   { baseUrl, token }: ServiceAddress,
 ): Promise<void> {
   const own = token();

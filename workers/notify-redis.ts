@@ -2,13 +2,18 @@
  * Notifies that Redis cannot be used. The processes cannot agree then, so each notifies it by itself, by
  * the rules of all notifications, and says which process it is.
  */
-import { backoffMs } from "../src/event/backoff.ts";
-import { messagesOf, type Message, type Sender } from "../src/notify/message.ts";
-import { transitions, type Notice, type NotifyState, type Topic } from "../src/notify/topics.ts";
-import { isRedisTrouble } from "../src/ops/redis-trouble.ts";
-import { clockTime } from "../src/status/clock-time.ts";
+import { backoffMs } from "../src/core/event/backoff.ts";
+import { messagesOf, type Message, type Sender } from "../src/people/notify/message.ts";
+import {
+  transitions,
+  type Notice,
+  type NotifyState,
+  type Topic,
+} from "../src/people/notify/topics.ts";
+import { isRedisTrouble } from "../src/base/redis-trouble.ts";
+import { clockTime } from "../src/operate/status/clock-time.ts";
 import { thisProcess } from "./audit-trail.ts";
-import type { Runtime } from "./runtime.ts";
+import type { Uses } from "./parts.ts";
 
 export interface RedisWatch {
   /** @param error of the last use of Redis; undefined: it went well. */
@@ -36,8 +41,10 @@ interface Waiting {
   dueAt: number;
 }
 
-export function watchRedis(runtime: Runtime, sender: Sender): RedisWatch {
-  const { clock, config, metrics } = runtime;
+export function watchRedis(
+  { clock, config, metrics }: Uses<"clock" | "config" | "metrics">,
+  sender: Sender,
+): RedisWatch {
   const hourMs = config.QUOTA_HOUR_MS;
   const pauses = {
     firstMs: FIRST_PAUSE_HOURS * hourMs,

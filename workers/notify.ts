@@ -11,7 +11,7 @@ import {
   openSender,
   type Sender,
   type Sent,
-} from "../src/notify/message.ts";
+} from "../src/people/notify/message.ts";
 import {
   endOf,
   topicsIn,
@@ -19,30 +19,30 @@ import {
   transitions,
   type Notice,
   type NotifyState,
-} from "../src/notify/topics.ts";
-import type { MessageQueue, WaitingMessage } from "../src/state/message-queue.ts";
-import { Notifications } from "../src/state/notifications.ts";
-import { NO_DRIFT } from "../src/sync/drift.ts";
-import { takeReadings } from "../src/status/readings.ts";
-import { findingsIn } from "../src/status/findings.ts";
+} from "../src/people/notify/topics.ts";
+import type { MessageQueue, WaitingMessage } from "../src/core/state/message-queue.ts";
+import { Notifications } from "../src/core/state/notifications.ts";
+import { NO_DRIFT } from "../src/core/sync/drift.ts";
+import { findingsIn } from "../src/operate/status/findings.ts";
 import { watchRedis } from "./notify-redis.ts";
-import { startPolling, type Polling } from "./poll.ts";
-import type { Runtime } from "./runtime.ts";
-
-/** How often one of the processes looks, and each sends: 5 s, in hour windows; never less than that, ms. */
-const EVERY_HOURS = 1 / 720;
-const LEAST_MS = 50;
+import type { ChoreWork } from "./chores.ts";
+import type { Uses } from "./parts.ts";
 
 /** Longest wait for the first connection to Redis, ms. */
 const CONNECT_MS = 2000;
 
+type NotifyParts = Uses<
+  "clock" | "comparisons" | "config" | "keys" | "log" | "metrics" | "readings" | "statusRedis"
+>;
+
 /**
  * @param workable resolves when this process may work on the state in Redis; until then it only says
  *   whether Redis can be used.
+ * @returns undefined without NOTIFY_URL
  */
-export function startNotifying(runtime: Runtime, workable: Promise<unknown>): Polling | undefined {
-  const sender = openSender(runtime.config, undefined, () => runtime.clock.now());
-  return sender && startWith(sender, runtime, workable);
+export function notify(parts: NotifyParts, workable: Promise<unknown>): ChoreWork | undefined {
+  const sender = openSender(parts.config, undefined, () => parts.clock.now());
+  return sender && notifyWith(sender, parts, workable);
 }
 
 /** The first connection takes a moment; a Redis that is away is noticed all the same. */
@@ -52,34 +52,32 @@ async function connected(redis: Redis): Promise<void> {
   await once(redis, "ready", { signal: waiting }).catch(() => {});
 }
 
-function startWith(sender: Sender, runtime: Runtime, workable: Promise<unknown>): Polling {
-  const { config, keys, rarely, statusRedis } = runtime;
+function notifyWith(sender: Sender, parts: NotifyParts, workable: Promise<unknown>): ChoreWork {
+  const { config, keys, statusRedis } = parts;
   // This connection fails in time, so that a lost Redis is noticed.
   const notifications = new Notifications<Message>(statusRedis, keys, config.QUOTA_HOUR_MS);
-  const everyMs = Math.max(LEAST_MS, Math.round(config.QUOTA_HOUR_MS * EVERY_HOURS));
-  const watch = watchRedis(runtime, sender);
+  const watch = watchRedis(parts, sender);
   let isWorkable = false;
   workable.then(
     () => (isWorkable = true),
     () => {},
   );
 
-  async function step(signal: AbortSignal): Promise<void> {
+  async function step(signal: AbortSignal, everyMs: number): Promise<void> {
     // A process that may not work yet only tests that Redis can be written: the key is gone after 1 ms.
     const isFirst = await notifications.claimLook(isWorkable ? everyMs : 1);
     if (!isWorkable) return;
-    if (isFirst) await look(runtime, notifications);
-    while (!signal.aborted && (await deliver(runtime, notifications, sender, signal)));
+    if (isFirst) await look(parts, notifications);
+    while (!signal.aborted && (await deliver(parts, notifications, sender, signal)));
   }
 
   let connecting: Promise<unknown> | undefined = connected(statusRedis);
-  const polling = startPolling({
-    everyMs,
-    async step(signal) {
+  return {
+    async run(signal, everyMs) {
       await connecting;
       connecting = undefined;
       try {
-        await step(signal);
+        await step(signal, everyMs);
         watch.note(undefined);
       } catch (error) {
         watch.note(error);
@@ -88,23 +86,16 @@ function startWith(sender: Sender, runtime: Runtime, workable: Promise<unknown>)
         await watch.deliver(signal);
       }
     },
-    onError: (error) => rarely.warn({ err: error }, "notify.error"),
-  });
-  return {
-    async close() {
-      await polling.close();
-      await sender.close();
-    },
+    close: () => sender.close(),
   };
 }
 
 /** Queues messages about what has begun or ended since the last look of any process. */
-async function look(runtime: Runtime, notifications: Notifications<Message>): Promise<void> {
-  const { config, log, metrics, statusRedis } = runtime;
-  const [before, readings] = await Promise.all([
-    notifications.state(),
-    takeReadings(runtime, statusRedis),
-  ]);
+async function look(
+  { comparisons, config, log, metrics, ...parts }: NotifyParts,
+  notifications: Notifications<Message>,
+): Promise<void> {
+  const [before, readings] = await Promise.all([notifications.state(), parts.readings()]);
   const findings = findingsIn(readings, config.QUOTA_HOUR_MS);
   const topics = topicsIn(findings, readings, config.NOTIFY_DEAD_LETTERS);
   const { now, reconciliation } = readings;
@@ -116,7 +107,7 @@ async function look(runtime: Runtime, notifications: Notifications<Message>): Pr
   });
   if (known.isNew && reconciliation !== undefined) {
     const since = stateOf(before).reconciledAt ?? 0;
-    const others = (await runtime.comparisons.last(now)).filter(
+    const others = (await comparisons.last(now)).filter(
       ({ at, stop }) =>
         (stop === undefined || stop === "terminations") && at > since && at < reconciliation.at,
     );
@@ -144,7 +135,7 @@ function stateOf(text: string): NotifyState {
 
 /** @returns whether another message may be due. */
 async function deliver(
-  { log, metrics }: Runtime,
+  { log, metrics }: Uses<"log" | "metrics">,
   notifications: Notifications<Message>,
   sender: Sender,
   signal: AbortSignal,

@@ -3,37 +3,32 @@
  * token has changed, until the service grants access again. A single record that is answered 403
  * leads to one probe too: only if the probe is refused as well, access counts as denied.
  */
-import type { Permit } from "../src/quota/permit.ts";
-import { startPolling, type Polling } from "./poll.ts";
-import type { Runtime } from "./runtime.ts";
+import type { Permit } from "../src/core/quota/permit.ts";
+import type { Step } from "./chores.ts";
+import type { Uses } from "./parts.ts";
 import type { ServiceAccess } from "./service-access.ts";
 
-/** How often the denial and the token are checked, ms. */
-const CHECK_MS = 1000;
-
 /** @param hasNewToken whether no process has sent with this process's token before. */
-export function startProbing(
-  runtime: Runtime,
+export function probeDenied(
+  { denial, log }: Uses<"denial" | "log">,
   access: ServiceAccess,
   hasNewToken: boolean,
-): Polling {
-  const { denial, rarely } = runtime;
+): Step {
   let token = hasNewToken ? undefined : access.token();
-  return startPolling({
-    everyMs: CHECK_MS,
-    async step(signal) {
-      const changed = access.token() !== token;
-      token = access.token();
-      const denied = (await denial.current()) !== undefined;
-      if (!(await (denied ? denial.claimProbe(changed) : denial.claimAskedProbe()))) return;
-      await probe(runtime, access, await access.quota.acquire("live", signal));
-    },
-    onError: (error) => rarely.warn({ err: error }, "probe.failed"),
-  });
+  return async (signal) => {
+    const changed = access.token() !== token;
+    token = access.token();
+    const denied = (await denial.current()) !== undefined;
+    if (!(await (denied ? denial.claimProbe(changed) : denial.claimAskedProbe()))) return;
+    await probe({ denial, log }, access, await access.quota.acquire("live", signal));
+  };
 }
 
-async function probe(runtime: Runtime, access: ServiceAccess, permit: Permit): Promise<void> {
-  const { denial, log } = runtime;
+async function probe(
+  { denial, log }: Uses<"denial" | "log">,
+  access: ServiceAccess,
+  permit: Permit,
+): Promise<void> {
   const reply = await access.client.schemaConfig(permit, { anyTenant: true });
   const end = async () => {
     if (await denial.end()) log.info({}, "service.accepted_again");

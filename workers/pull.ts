@@ -3,28 +3,24 @@
  * CRM at a time.
  */
 import { randomUUID } from "node:crypto";
-import { proxyOf, pullEveryMs } from "../src/config.ts";
-import { createCrmApi } from "../src/crm/api-client.ts";
-import { politeApi } from "../src/crm/polite-api.ts";
-import { backoffMs } from "../src/event/backoff.ts";
-import type { RecordApi } from "../src/crm/record-reader.ts";
-import type { Mapping } from "../src/mapping/mapping.ts";
-import type { Part } from "../src/ops/shutdown.ts";
+import { proxyOf, pullEveryMs } from "../src/base/config.ts";
+import { createCrmApi, politeApi } from "../src/intake/crm/api-client.ts";
+import { checkableCrms, refreshCrmChecks } from "../src/intake/crm/check-crms.ts";
+import { backoffMs } from "../src/core/event/backoff.ts";
+import type { RecordApi } from "../src/intake/crm/record-reader.ts";
+import type { Mapping } from "../src/intake/mapping/mapping.ts";
 import {
   PullFailed,
   pullObject,
   type ObjectToPull,
   type PullEnd,
-} from "../src/pull/pull-object.ts";
-import { pulledCrms, settingFor, type PulledCrm } from "../src/pull/pulled-crms.ts";
-import { MemoryGate } from "../src/state/redis-health.ts";
-import { type PulledObject, type PullState, type PullWait } from "../src/state/pulls.ts";
-import { needsRelated } from "../src/sync/mapped.ts";
-import { startPolling } from "./poll.ts";
-import type { Runtime } from "./runtime.ts";
-
-/** How often it is looked whether a pull is due, ms. */
-const LOOK_MS = 1000;
+} from "../src/intake/pull/pull-object.ts";
+import { pulledCrms, settingFor, type PulledCrm } from "../src/intake/pull/pulled-crms.ts";
+import { MemoryGate } from "../src/core/state/redis-health.ts";
+import { type PulledObject, type PullState, type PullWait } from "../src/core/state/pulls.ts";
+import { needsRelated } from "../src/core/sync/mapped.ts";
+import type { ChoreWork, Step } from "./chores.ts";
+import type { Uses } from "./parts.ts";
 
 const TIMEOUT_MS = 60_000;
 const MAX_BYTES = 64 * 1024 * 1024;
@@ -41,57 +37,75 @@ const FIRST_PAUSE_MS = 30_000;
 /** After this long each process that runs has said what it pulls, and a killed one counts as ended, ms. */
 const END_PULLS_MS = 60_000;
 
-export function startPulling(runtime: Runtime): Part | undefined {
-  const { clock, config, mapping, pulls, rarely } = runtime;
-  setTimeout(() => void endPulls(runtime).catch(() => {}), END_PULLS_MS).unref();
-  const crms = pulledCrms(config, mapping);
-  if (crms.length === 0) return undefined;
-  const stop = new AbortController();
+export type PullParts = Uses<
+  | "clock"
+  | "config"
+  | "heartbeats"
+  | "inbox"
+  | "keyring"
+  | "log"
+  | "mapping"
+  | "mappingGate"
+  | "metrics"
+  | "pulls"
+  | "rarely"
+  | "recordName"
+  | "redis"
+  | "thinEvents"
+>;
+
+/** For each CRM: one that is slow delays no other. @param signal ends its requests */
+export function pullChanges(parts: PullParts, signal: AbortSignal): ChoreWork[] {
+  const { clock, config, mapping, mappingGate, pulls } = parts;
+  setTimeout(() => void endPulls(parts).catch(() => {}), END_PULLS_MS).unref();
   const owner = randomUUID();
-  // A CRM that is slow delays no other.
-  const parts = crms.map((crm) => {
+  return pulledCrms(config, mapping).map((crm) => {
     const lease = pulls.leaseOf(crm.name);
     const client = createCrmApi({
       timeoutMs: TIMEOUT_MS,
       maxBytes: MAX_BYTES,
-      signal: stop.signal,
+      signal,
       wrapsLists: true,
       proxy: proxyOf(config),
       now: () => clock.now(),
     });
-    const api = politeApi(client, { ...crm, setting: settingFor(config), signal: stop.signal });
-    const poll = startPolling({
-      everyMs: LOOK_MS,
-      async step(closing) {
-        if (!(await isDue(runtime, crm.name))) return;
+    const api = politeApi(client, { ...crm, setting: settingFor(config), signal });
+    return {
+      about: { crm: crm.name },
+      async run() {
+        // It reads what the mapping says, and its cursor moves on.
+        if (!(await mappingGate.isOpen()) || !(await isDue(parts, crm.name))) return;
         await lease.whileHeld(owner, async (lost) => {
           // Another process may have done it before this one got the lease.
-          if (!(await isDue(runtime, crm.name))) return;
-          await pullCrm(runtime, api, crm, AbortSignal.any([closing, lost]));
+          if (!(await isDue(parts, crm.name))) return;
+          await pullCrm(parts, api, crm, AbortSignal.any([signal, lost]));
         });
       },
-      onError: (error) => rarely.warn({ err: error, crm: crm.name }, "pull.failed", crm.name),
-    });
-    return { client, poll };
+      close: () => client.close(),
+    };
   });
-  return {
-    async close() {
-      const closed = parts.map(({ poll }) => poll.close());
-      stop.abort();
-      await Promise.all(closed);
-      await Promise.all(parts.map(({ client }) => client.close()));
-    },
-  };
+}
+
+/** For how long the check of a CRM is fresh, ms. */
+const CHECKED_MS = 900_000;
+
+/** Checks the CRMs; one process does it for all. */
+export function checkCrms(parts: Uses<"clock" | "config" | "crmChecks" | "mapping">): Step {
+  const { config, crmChecks, mapping } = parts;
+  // Also where this process has no credentials: intake keeps the fields whose type has changed.
+  return checkableCrms(config).length === 0
+    ? () => crmChecks.current()
+    : () => refreshCrmChecks(parts, mapping, CHECKED_MS);
 }
 
 /** Forgets the CRMs that no running process pulls any more: they would stay overdue. */
-async function endPulls({ heartbeats, pulls }: Runtime): Promise<void> {
+async function endPulls({ heartbeats, pulls }: Uses<"heartbeats" | "pulls">): Promise<void> {
   const running = await heartbeats.running();
   const settings = running.map((one) => String(one.settings?.["PULL_FROM"] ?? ""));
   await pulls.keepOnly(settings.flatMap((names) => names.split(",")));
 }
 
-async function isDue({ clock, pulls }: Runtime, crm: string): Promise<boolean> {
+async function isDue({ clock, pulls }: Uses<"clock" | "pulls">, crm: string): Promise<boolean> {
   const state = await pulls.state(crm);
   const now = clock.now();
   return (
@@ -109,12 +123,12 @@ const isOver = ({ at, pauseMs }: Pick<PullWait, "at" | "pauseMs">, now: number):
 
 /** Pulls the objects of one CRM that are due, and keeps how that went. @throws what is not the CRM's fault. */
 async function pullCrm(
-  runtime: Runtime,
+  parts: PullParts,
   api: RecordApi,
   crm: PulledCrm,
   signal: AbortSignal,
 ): Promise<void> {
-  const { clock, config, log, mapping, pulls, rarely } = runtime;
+  const { clock, config, log, mapping, pulls, rarely } = parts;
   const began = clock.now();
   const everyMs = pullEveryMs(config.PULL_EVERY);
   const before = await pulls.state(crm.name);
@@ -144,7 +158,7 @@ async function pullCrm(
     const wait = waits.get(object);
     if (wait === undefined ? !isRound : !isOver(wait, began)) continue;
     const place = placeOf(state.objects[object]);
-    const pull = await objectToPull(runtime, api, crm, object, { signal, until }, async (done) =>
+    const pull = await objectToPull(parts, api, crm, object, { signal, until }, async (done) =>
       keep({ objects: { ...state.objects, [object]: done } }),
     );
     try {
@@ -197,15 +211,15 @@ const NO_OBJECT =
   "the CRM has none of the objects that the mapping names, or its credentials may not read them";
 
 async function objectToPull(
-  runtime: Runtime,
+  parts: PullParts,
   api: RecordApi,
   { name: crm, open, reader }: PulledCrm,
   object: string,
   { signal, until }: { readonly signal: AbortSignal; readonly until: number },
   keep: ObjectToPull["keep"],
 ): Promise<ObjectToPull> {
-  const { clock, inbox, keyring, mapping, metrics, pulls, rarely, recordName, redis } = runtime;
-  const { thinEvents } = runtime;
+  const { clock, inbox, keyring, mapping, metrics, pulls, rarely, recordName, redis } = parts;
+  const { thinEvents } = parts;
   const memory = new MemoryGate(redis);
   return {
     crm,

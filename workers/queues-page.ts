@@ -1,18 +1,14 @@
 /** GET /queues on the daemon's queues. */
-import { EVENT_TYPES } from "../src/event/crm-event.ts";
-import { sealedIn } from "../src/event/inbox.ts";
-import { serveQueues } from "../src/http/queues.ts";
-import { LANES } from "../src/event/lane.ts";
-import type { Runtime } from "./runtime.ts";
+import { EVENT_TYPES } from "../src/core/event/crm-event.ts";
+import { sealedIn, type Inbox } from "../src/core/event/inbox.ts";
+import { serveQueues } from "../src/intake/http/queues.ts";
+import { LANES } from "../src/core/event/lane.ts";
 
 export async function serveQueuesPage(
   app: Parameters<typeof serveQueues>[0],
-  runtime: Runtime,
+  { queue }: Pick<Inbox, "queue">,
 ): Promise<void> {
-  const { inbox } = runtime;
-  await serveQueues(app, {
-    queues: [{ queue: inbox.queue, describe: describeEvent }],
-  });
+  await serveQueues(app, { queues: [{ queue, describe: describeEvent }] });
 }
 
 /** Shows only values of closed sets: everything else is the sender's own text. */

@@ -1,7 +1,7 @@
 /** Runs one reconciliation in a process of its own (reconcile-run.ts). */
 import { fork } from "node:child_process";
 import { setPriority } from "node:os";
-import type { RunResult } from "../src/reconcile/unattended-run.ts";
+import type { RunResult } from "../src/whole/reconcile/unattended-run.ts";
 import type { RunMessage, RunRequest } from "./reconcile-run.ts";
 
 const PROGRAM = new URL(
@@ -60,7 +60,7 @@ export async function runInChild(
 }
 
 /** Live changes go first, also on the processor. Where that is forbidden, it runs like others. */
-function yieldProcessor(pid: number | undefined): void {
+export function yieldProcessor(pid: number | undefined): void {
   if (pid === undefined) return;
   try {
     setPriority(pid, NICE);

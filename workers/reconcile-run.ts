@@ -2,19 +2,19 @@
  * A process of its own for one reconciliation: reading and comparing a large snapshot must take neither
  * the daemon's time nor its memory. It ends with the daemon that began it.
  */
-import { readConfig } from "../src/config.ts";
-import { redisTarget } from "../src/ops/connect-redis.ts";
-import { openWorkRedis } from "../src/ops/open-redis.ts";
-import { openSession } from "../src/reconcile/session.ts";
+import { readConfig } from "../src/base/config.ts";
+import { redisTarget } from "../src/base/connect-redis.ts";
+import { openWorkRedis } from "../src/base/open-redis.ts";
+import { openSession } from "../src/whole/reconcile/session.ts";
 import {
   runUnattended,
   type RunInput,
   type RunOptions,
   type RunResult,
-} from "../src/reconcile/unattended-run.ts";
-import type { ServiceObserver } from "../src/service/open-service.ts";
-import type { ActBy } from "../src/state/audit-acts.ts";
-import { openStores } from "../src/status/stores.ts";
+} from "../src/whole/reconcile/unattended-run.ts";
+import type { ServiceObserver } from "../src/core/service/open-service.ts";
+import type { ActBy } from "../src/core/state/audit-acts.ts";
+import { openStores } from "../src/operate/status/stores.ts";
 import { thisProcess } from "./audit-trail.ts";
 
 /** What the daemon asks for. */
@@ -55,12 +55,7 @@ async function run(request: RunRequest): Promise<RunResult> {
     });
     try {
       return await runUnattended(session, input, options, {
-        recordAct: (details) =>
-          stores.auditActs.record({
-            act: "reconcile.apply",
-            by: request.by?.by ?? thisProcess,
-            details: { ...details, ...request.by?.details },
-          }),
+        by: request.by ?? { by: thisProcess },
         onApplied: () => tell({ kind: "applied" }),
       });
     } finally {

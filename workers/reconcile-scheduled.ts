@@ -1,13 +1,17 @@
 /** The reconciliation that RECONCILE_CRON asks for, with what RECONCILE_FROM lists. */
 import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { lastTime, nextTime } from "../src/ops/cron.ts";
+import { lastTime, nextTime } from "../src/base/cron.ts";
 import { runInChild } from "./reconcile-child.ts";
 import { countIn, fieldsOf, RunLater, type Ended, type Run } from "./reconcile-taken.ts";
-import type { Runtime } from "./runtime.ts";
+import type { Uses } from "./parts.ts";
 
 /** Whether a run is due. One that was missed while no daemon ran is due once. */
-export async function isRunDue({ clock, config, reconcileRuns }: Runtime): Promise<boolean> {
+export async function isRunDue({
+  clock,
+  config,
+  reconcileRuns,
+}: Uses<"clock" | "config" | "reconcileRuns">): Promise<boolean> {
   const cron = config.RECONCILE_CRON;
   if (cron === undefined) return false;
   const now = clock.now();
@@ -20,17 +24,17 @@ export async function isRunDue({ clock, config, reconcileRuns }: Runtime): Promi
 export async function endSchedule({
   heartbeats,
   reconcileRuns,
-}: Pick<Runtime, "heartbeats" | "reconcileRuns">): Promise<void> {
+}: Uses<"heartbeats" | "reconcileRuns">): Promise<void> {
   const running = await heartbeats.running();
   if (running.some(({ settings }) => settings?.["RECONCILE_CRON"] !== undefined)) return;
   await reconcileRuns.unschedule();
 }
 
 /** @throws RunLater; the run is then still due. */
-export async function runScheduled({ redisUrl, runtime, service, signal }: Run): Promise<void> {
-  const { clock, config, log, reconcileRuns } = runtime;
+export async function runScheduled({ parts, redisUrl, service, signal }: Run): Promise<void> {
+  const { clock, config, log, reconcileRuns } = parts;
   // Another process may have ended it before this one got the lease.
-  if (config.RECONCILE_FROM === undefined || !(await isRunDue(runtime))) return;
+  if (config.RECONCILE_FROM === undefined || !(await isRunDue(parts))) return;
   const dir = resolve(config.DATA_DIR, "reconcile");
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const begunAt = performance.now();
@@ -44,7 +48,7 @@ export async function runScheduled({ redisUrl, runtime, service, signal }: Run):
     redisUrl,
     service: { baseUrl: service.baseUrl, token: service.token() },
   };
-  const result = await runInChild(request, signal, countIn(runtime));
+  const result = await runInChild(request, signal, countIn(parts));
   if (result.result === "died" || result.result === "later") {
     if (signal.aborted) return;
     throw new RunLater(result.error);

@@ -1,11 +1,12 @@
 /** One file of RECONCILE_DIR: runs its reconciliation, and moves it where its result says. */
-import { kindOfFile } from "../src/reconcile/kind-of-file.ts";
-import type { TakenFile } from "../src/reconcile/drop/taken-file.ts";
-import type { RunResult } from "../src/reconcile/unattended-run.ts";
-import type { ServiceAddress } from "../src/service/open-service.ts";
+import { crmsync } from "../src/base/command.ts";
+import { kindOfFile } from "../src/whole/reconcile/compare-snapshot.ts";
+import type { TakenFile } from "../src/whole/reconcile/drop/taken-file.ts";
+import type { RunResult } from "../src/whole/reconcile/unattended-run.ts";
+import type { ServiceAddress } from "../src/core/service/open-service.ts";
 import { runInChild, type ChildResult } from "./reconcile-child.ts";
 import type { RunMessage, RunRequest } from "./reconcile-run.ts";
-import type { Runtime } from "./runtime.ts";
+import type { Uses } from "./parts.ts";
 
 /** A file with which this many processes have died is not tried again. */
 const MOST_TRIES = 5;
@@ -15,8 +16,10 @@ const HOUR_MS = 3_600_000;
 /** The file stays where it is: the reason may pass. */
 export class RunLater extends Error {}
 
+export type RunParts = Uses<"approvals" | "clock" | "config" | "log" | "metrics" | "reconcileRuns">;
+
 export interface Run {
-  readonly runtime: Runtime;
+  readonly parts: RunParts;
   readonly redisUrl: string;
   readonly service: ServiceAddress;
   /** Ends the run; another one continues it. */
@@ -25,16 +28,16 @@ export interface Run {
 
 /** @throws RunLater, or an error of node:fs; the file is then still taken. */
 export async function runTaken(taken: TakenFile, run: Run): Promise<void> {
-  const { runtime, signal } = run;
+  const { parts, signal } = run;
   const { problem, tries } = taken.task;
   const begunAt = performance.now();
-  if (problem !== undefined) return end(taken, runtime, begunAt, failed(problem));
+  if (problem !== undefined) return end(taken, parts, begunAt, failed(problem));
   if (tries >= MOST_TRIES) {
     const error = `${tries} processes that compared it have died; too little memory may be the cause`;
-    return end(taken, runtime, begunAt, failed(error));
+    return end(taken, parts, begunAt, failed(error));
   }
   await taken.begin();
-  runtime.log.info({ tries: taken.task.tries }, "reconcile.began");
+  parts.log.info({ tries: taken.task.tries }, "reconcile.began");
   let isApplying = false;
   const onApplied = () => {
     // Carrying out a plan may take days: more than MOST_TRIES processes may die in that time.
@@ -42,16 +45,16 @@ export async function runTaken(taken: TakenFile, run: Run): Promise<void> {
     isApplying = true;
   };
   const request = await requestFor(taken, run);
-  const result = await runInChild(request, signal, countIn(runtime, onApplied));
+  const result = await runInChild(request, signal, countIn(parts, onApplied));
   if (signal.aborted && (result.result === "died" || result.result === "later")) {
     return taken.note({ tries: Math.max(0, taken.task.tries - 1) });
   }
   if (result.result === "died") throw new RunLater(result.error);
-  if (result.result !== "later") return end(taken, runtime, begunAt, result);
-  const now = runtime.clock.now();
+  if (result.result !== "later") return end(taken, parts, begunAt, result);
+  const now = parts.clock.now();
   const { failingSince = now } = taken.task;
-  if (now - failingSince > runtime.config.RETRY_MAX_HOURS * HOUR_MS) {
-    return end(taken, runtime, begunAt, failed(result.error));
+  if (now - failingSince > parts.config.RETRY_MAX_HOURS * HOUR_MS) {
+    return end(taken, parts, begunAt, failed(result.error));
   }
   await taken.note({ tries: 0, failingSince });
   throw new RunLater(result.error);
@@ -61,11 +64,11 @@ const failed = (error: string): RunResult => ({ result: "failed", error });
 
 async function requestFor(
   taken: TakenFile,
-  { redisUrl, runtime, service }: Run,
+  { parts, redisUrl, service }: Run,
 ): Promise<RunRequest> {
   const { accept, asOf, encoding, idFrom, name, object } = taken.task;
   const { records, skipColumns, skipRows } = taken.task;
-  const isApplied = runtime.config.RECONCILE_APPLY !== undefined;
+  const isApplied = parts.config.RECONCILE_APPLY !== undefined;
   return {
     input: { file: taken.path },
     redisUrl,
@@ -86,7 +89,7 @@ async function requestFor(
 }
 
 /** @param metrics count what the other process does, as this one counts its own work. */
-export function countIn({ metrics }: Pick<Runtime, "metrics">, onApplied = () => {}) {
+export function countIn({ metrics }: Uses<"metrics">, onApplied = () => {}) {
   return (message: Exclude<RunMessage, { kind: "ended" }>): void => {
     switch (message.kind) {
       case "exchange": {
@@ -108,7 +111,7 @@ export type Ended = Exclude<ChildResult, { result: "died" | "later" }>;
 
 async function end(
   taken: TakenFile,
-  { clock, log, reconcileRuns }: Runtime,
+  { clock, log, reconcileRuns }: RunParts,
   begunAt: number,
   result: RunResult,
 ): Promise<void> {
@@ -141,14 +144,14 @@ function remedyFor(result: Ended, place: string): string | null {
   switch (result.result) {
     case "success":
       if (result.planned === 0 || result.applied !== undefined) return null;
-      return `look at the report; to carry the plan out: crmsync reconcile --apply '${place}.plan.ndjson'`;
+      return `look at the report; to carry the plan out: ${crmsync`reconcile --apply ${`${place}.plan.ndjson`}`}`;
     case "stopped":
       if (result.why === "short_list") {
-        return `compare again: crmsync reconcile '${place}'; if the relations are gone, crmsync ledger forget --apply before`;
+        return `compare again: ${crmsync`reconcile ${place}`}; if the relations are gone, ${crmsync`ledger forget --apply`} before`;
       }
       return result.why === "terminations"
-        ? `if these terminations are right: crmsync reconcile '${place}' --apply --max-terminate ${result.requests.terminations}`
-        : `export again; or, if it is right: crmsync reconcile '${place}', with what the error names`;
+        ? `if these terminations are right: ${crmsync`reconcile ${place} --apply --max-terminate ${result.requests.terminations}`}`
+        : `export again; or, if it is right: ${crmsync`reconcile ${place}`}, with what the error names`;
     case "failed":
       return "correct the cause, and drop the export again";
   }

@@ -6,19 +6,15 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { resolve } from "node:path";
-import { backoffMs } from "../src/event/backoff.ts";
-import type { Part } from "../src/ops/shutdown.ts";
-import { DropFolder, type Look } from "../src/reconcile/drop/drop-folder.ts";
-import { removeOld } from "../src/reconcile/drop/remove-old.ts";
-import type { ServiceAddress } from "../src/service/open-service.ts";
+import { backoffMs } from "../src/core/event/backoff.ts";
+import { DropFolder, type Look } from "../src/whole/reconcile/drop/drop-folder.ts";
+import { removeOld } from "../src/whole/reconcile/drop/taken-file.ts";
+import type { ServiceAddress } from "../src/core/service/open-service.ts";
 import { createApprovedPlans, type ApprovedPlan } from "./approved-plans.ts";
-import { startPolling } from "./poll.ts";
+import type { ChoreWork } from "./chores.ts";
 import { endSchedule, isRunDue, runScheduled } from "./reconcile-scheduled.ts";
-import { RunLater, runTaken } from "./reconcile-taken.ts";
-import type { Runtime } from "./runtime.ts";
-
-/** How often the folder is read, ms. */
-const LOOK_MS = 2000;
+import { RunLater, runTaken, type RunParts } from "./reconcile-taken.ts";
+import type { Uses } from "./parts.ts";
 
 /** How long a file without a marker must stay as it is, ms. */
 const QUIET_MS = 60_000;
@@ -31,20 +27,29 @@ const END_SCHEDULE_MS = 60_000;
 
 const REMOVE_EVERY_MS = 3_600_000;
 
-export function startReconciling(
-  runtime: Runtime,
+export function reconcile(
+  parts: RunParts &
+    Uses<
+      | "auditActs"
+      | "deadLetters"
+      | "heartbeats"
+      | "heldTerminations"
+      | "history"
+      | "keys"
+      | "rarely"
+    >,
   redisUrl: string,
   service: ServiceAddress,
-): Part {
-  const { clock, config, log, rarely, reconcileRuns } = runtime;
+): ChoreWork {
+  const { clock, config, log, rarely, reconcileRuns } = parts;
   const dir = config.RECONCILE_DIR;
   if (config.RECONCILE_CRON === undefined) {
-    setTimeout(() => void endSchedule(runtime).catch(() => {}), END_SCHEDULE_MS).unref();
+    setTimeout(() => void endSchedule(parts).catch(() => {}), END_SCHEDULE_MS).unref();
   }
   const folder = dir === undefined ? undefined : new DropFolder(resolve(dir), QUIET_MS);
   const owner = randomUUID();
   const pause = createPause();
-  const plans = createApprovedPlans(runtime);
+  const plans = createApprovedPlans(parts);
   let running: Promise<void> | undefined;
   let removeAt = 0;
 
@@ -66,7 +71,7 @@ export function startReconciling(
   /** @param what the name of a file in the folder, or a plan; undefined: the scheduled run. */
   async function run(what: string | ApprovedPlan | undefined, signal: AbortSignal): Promise<void> {
     try {
-      const shared = { runtime, redisUrl, service, signal };
+      const shared = { parts, redisUrl, service, signal };
       if (typeof what === "object") return await plans.run(what, shared);
       const taken = what === undefined ? undefined : await folder?.take(what);
       if (taken !== undefined) await runTaken(taken, shared);
@@ -78,13 +83,12 @@ export function startReconciling(
     }
   }
 
-  const looking = startPolling({
-    everyMs: LOOK_MS,
-    async step(signal) {
+  return {
+    async run(signal) {
       const view = await look();
       const approved = await plans.next();
       if (running !== undefined || pause.isOn()) return;
-      if ((approved ?? view?.ready) !== undefined || (await isRunDue(runtime))) {
+      if ((approved ?? view?.ready) !== undefined || (await isRunDue(parts))) {
         running = reconcileRuns.lease
           .whileHeld(owner, (lost) => run(approved ?? view?.ready, AbortSignal.any([signal, lost])))
           // An unreachable Redis is logged by its connections.
@@ -95,11 +99,7 @@ export function startReconciling(
         await removeOld(folder.dir, Date.now());
       }
     },
-    onError: (error) => rarely.warn({ err: error }, "reconcile.look_failed"),
-  });
-  return {
     async close() {
-      await looking.close();
       await running;
       await reconcileRuns.leaveFolder(hostname()).catch(() => {});
     },

@@ -1,30 +1,39 @@
 /** Redrives dead letters: those that a person asks for, and those that the tenant's lists allow now. */
-import { forecastOf, openRedriveView, type RedriveView } from "../src/dead-letters/forecast.ts";
-import { redrive } from "../src/dead-letters/redrive.ts";
-import type { StoredDeadLetter } from "../src/state/dead-letters.ts";
-import type { Accepted, AcceptPorts } from "../src/sync/accept-event.ts";
-import { isKeptProblem, isTenantProblem } from "../src/sync/validate.ts";
-import { reportAccepted } from "./report-outcome.ts";
-import { fetchAgain } from "./request-fetch.ts";
-import type { Runtime } from "./runtime.ts";
+import {
+  forecastOf,
+  openRedriveView,
+  type RedriveView,
+} from "../src/people/dead-letters/forecast.ts";
+import { redrive } from "../src/people/dead-letters/redrive.ts";
+import type { StoredDeadLetter } from "../src/core/state/dead-letters.ts";
+import type { AcceptPorts } from "../src/core/sync/accept-event.ts";
+import type { Accepted } from "../src/core/sync/end-record.ts";
+import { isKeptProblem, isTenantProblem } from "../src/core/sync/validate.ts";
+import { reportAccepted, type OutcomeParts } from "./report-outcome.ts";
+import { fetchAgain, type FetchRequestParts } from "./request-fetch.ts";
+import type { Uses } from "./parts.ts";
+
+export type RedriveParts = OutcomeParts &
+  FetchRequestParts &
+  Uses<"deadLetters" | "inbox" | "keyring" | "ledger" | "records" | "staged" | "tenantLists">;
 
 /** @returns `again` when it must be done again later (`Redriven.again`). */
 export async function redriveDeadLetter(
-  runtime: Runtime,
+  parts: RedriveParts,
   id: string,
   ports: AcceptPorts,
 ): Promise<"done" | "again"> {
-  const { clock, deadLetters, log, metrics, recordName, tenantLists } = runtime;
+  const { clock, deadLetters, log, metrics, recordName, tenantLists } = parts;
   const letter = await deadLetters.find(id);
   const now = clock.now();
   // The lists of another process may have rejected it: with older ones it would be rejected again and again.
   await tenantLists.reload();
-  const redriven = letter && (await redrive(letter, now, ports, runtime));
+  const redriven = letter && (await redrive(letter, now, ports, parts));
   if (redriven === undefined) return "done";
   const { again, dropped, event, records } = redriven;
   if (again) return "again";
   const source = metrics.sourceLabel(event?.source ?? "unknown");
-  for (const record of records) reportAccepted(runtime, record, event, source, now);
+  for (const record of records) reportAccepted(parts, record, event, source, now);
   if (dropped) {
     const record = recordName(letter?.crmCode ?? event?.subject);
     log.info({ record, source, why: outcomeOf(records) }, "dead_letter.dropped");
@@ -36,18 +45,18 @@ export async function redriveDeadLetter(
  * The tenant's value lists have changed: redrives the dead letters that may pass now, and lets the records be fetched
  * again whose relation lacks a value of these fields, whose lists have more.
  */
-export async function redriveAllowed(runtime: Runtime, grown: readonly string[]): Promise<void> {
-  const { deadLetters, inbox, log, tenantLists } = runtime;
+export async function redriveAllowed(parts: RedriveParts, grown: readonly string[]): Promise<void> {
+  const { deadLetters, inbox, log, tenantLists } = parts;
   let redriven = 0;
   try {
-    const view = await openRedriveView(runtime, runtime.mapping);
+    const view = await openRedriveView(parts, parts.mapping);
     for await (const letter of deadLetters.all()) {
-      const isByOldList = letter.reason === "service_rejected" && isOfLastHour(letter, runtime);
+      const isByOldList = letter.reason === "service_rejected" && isOfLastHour(letter, parts);
       if (!isByOldList && !isRejectedEnd(letter) && !(await isAllowed(letter, view))) continue;
       await inbox.redrive(letter.id);
       redriven += 1;
     }
-    if (grown.length > 0) await fetchLacking(runtime, grown);
+    if (grown.length > 0) await fetchLacking(parts, grown);
   } finally {
     await tenantLists.endChange();
   }
@@ -57,14 +66,14 @@ export async function redriveAllowed(runtime: Runtime, grown: readonly string[])
 /** Fetched once a list has more values, at most; a comparison finds the others, and those of which no CRM can be read. */
 const MOST_FETCHED = 1000;
 
-async function fetchLacking(runtime: Runtime, grown: readonly string[]): Promise<void> {
-  const { clock, ledger, log, tenantLists } = runtime;
+async function fetchLacking(parts: RedriveParts, grown: readonly string[]): Promise<void> {
+  const { clock, ledger, log, tenantLists } = parts;
   const missed: Record<string, number> = Object.fromEntries(grown.map((field) => [field, 0]));
   let fetched = 0;
   for await (const { orders, terminated, without } of ledger.rows()) {
     const lacks = without?.fields.filter((field) => grown.includes(field)) ?? [];
     if (without === undefined || lacks.length === 0 || terminated) continue;
-    if (fetched < MOST_FETCHED && (await fetchAgain(runtime, without, orders.fields))) fetched += 1;
+    if (fetched < MOST_FETCHED && (await fetchAgain(parts, without, orders.fields))) fetched += 1;
     else for (const field of lacks) missed[field] = (missed[field] ?? 0) + 1;
   }
   if (fetched > 0) log.info({ fields: grown, records: fetched }, "value_lists.fetched_again");
@@ -78,8 +87,11 @@ async function fetchLacking(runtime: Runtime, grown: readonly string[]): Promise
 const CLOCKS_MS = 5000;
 
 /** The service accepts what it has rejected before: redrives the changes that it has rejected since `since`, ms. */
-export async function redriveRejected(runtime: Runtime, since: number): Promise<void> {
-  const { deadLetters, inbox, log } = runtime;
+export async function redriveRejected(
+  parts: Uses<"deadLetters" | "inbox" | "log">,
+  since: number,
+): Promise<void> {
+  const { deadLetters, inbox, log } = parts;
   let redriven = 0;
   for await (const { at, id, reason } of deadLetters.details()) {
     if (reason !== "service_rejected" || at < since - CLOCKS_MS) continue;
@@ -102,7 +114,7 @@ async function isAllowed(letter: StoredDeadLetter, view: RedriveView): Promise<b
 }
 
 /** Lists are asked for once an hour: by an older one, the service may have rejected what the mapping leaves out now. */
-const isOfLastHour = ({ at }: StoredDeadLetter, { clock, config }: Runtime): boolean =>
+const isOfLastHour = ({ at }: StoredDeadLetter, { clock, config }: RedriveParts): boolean =>
   clock.now() - at < config.QUOTA_HOUR_MS + CLOCKS_MS;
 
 /** A termination sends what the service has: without the values that have left the lists, it may pass. */

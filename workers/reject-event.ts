@@ -1,28 +1,33 @@
 /** Events that never reached their records: each ends as a dead letter, in the history and in the metrics. */
-import type { CrmEvent } from "../src/event/crm-event.ts";
-import { eventKey } from "../src/event/event-order.ts";
-import type { TakenThinEvent } from "../src/state/thin-events.ts";
-import { createDeadLetter, type DeadLetter, type DeadReason } from "../src/sync/dead-letter.ts";
-import { notedProblems, notedText } from "../src/sync/step.ts";
-import { reportOutcome } from "./report-outcome.ts";
-import type { Runtime } from "./runtime.ts";
-import { jsonIn, parseExactly } from "../src/event/exact-json.ts";
-import { arrivedAt, type StuckJob } from "../src/event/job-data.ts";
-import { identityOf } from "../src/sync/accept-event.ts";
+import type { CrmEvent } from "../src/core/event/crm-event.ts";
+import { eventKey, identityOf } from "../src/core/event/event-order.ts";
+import type { TakenThinEvent } from "../src/core/state/thin-events.ts";
+import {
+  createDeadLetter,
+  type DeadLetter,
+  type DeadReason,
+} from "../src/core/sync/dead-letter.ts";
+import { notedProblems, notedText } from "../src/core/sync/step.ts";
+import { reportOutcome, type OutcomeParts } from "./report-outcome.ts";
+import type { Uses } from "./parts.ts";
+import { jsonIn, parseExactly } from "../src/core/event/exact-json.ts";
+import { arrivedAt, type StuckJob } from "../src/core/event/job-data.ts";
 
-export async function rejectEvent(runtime: Runtime, letter: DeadLetter): Promise<void> {
+export type RejectParts = OutcomeParts & Uses<"deadLetters" | "history" | "inbox">;
+
+async function rejectEvent(parts: RejectParts, letter: DeadLetter): Promise<void> {
   const { reason, problems } = letter;
-  await runtime.deadLetters.store(letter);
+  await parts.deadLetters.store(letter);
   const event = notedText(jsonIn(letter.event), {});
   if (event !== undefined) {
-    void runtime.history.note(event, { kind: "dead", problems: notedProblems(reason, problems) });
+    void parts.history.note(event, { kind: "dead", problems: notedProblems(reason, problems) });
   }
-  reportOutcome(runtime, { outcome: "rejected", reason, problems });
+  reportOutcome(parts, { outcome: "rejected", reason, problems });
 }
 
 /** @param rule why its record is not fetched any more */
 export async function rejectThinEvent(
-  runtime: Runtime,
+  parts: RejectParts,
   { event, order }: TakenThinEvent,
   reason: DeadReason,
   rule: string,
@@ -31,37 +36,48 @@ export async function rejectThinEvent(
   const problems = [{ field: "data.record", rule, kind: "an event without its record" }];
   const { source } = parsedEvent;
   await rejectEvent(
-    runtime,
+    parts,
     createDeadLetter(
       { eventKey: eventKey(parsedEvent) },
-      { reason, problems, event, source, order, at: runtime.clock.now() },
+      { reason, problems, event, source, order, at: parts.clock.now() },
     ),
   );
 }
 
 /** Events whose workers died again and again, and jobs that another client has written wrongly. */
-export async function rejectStuckJobs(runtime: Runtime): Promise<void> {
-  for await (const job of runtime.inbox.stuck()) {
+export async function rejectStuckJobs(parts: RejectParts): Promise<void> {
+  for await (const job of parts.inbox.stuck()) {
     const { id, timestamp, fault, failedReason } = job;
-    const value = await eventIn(job, runtime);
-    const { source, key } = identityOf(value, `job-${id}`);
-    const reason: DeadReason = fault === undefined ? "defect" : "bad_event";
-    const rule = fault ?? `could not be processed (${failedReason})`;
-    const problems = [{ field: "", rule, kind: "an event" }];
-    const event = typeof value === "string" ? value : JSON.stringify(value);
-    const now = runtime.clock.now();
-    const arrival = { at: arrivedAt(timestamp, now), number: Number(id) || 0 };
-    const letter = createDeadLetter(
-      { eventKey: key },
-      { reason, problems, source, event, at: now, arrival },
-    );
-    await rejectEvent(runtime, letter);
-    await runtime.inbox.removeStuck(id);
+    const rejection =
+      fault === undefined
+        ? ({ reason: "defect", rule: `could not be processed (${failedReason})` } as const)
+        : ({ reason: "bad_event", rule: fault } as const);
+    await rejectJob(parts, { id, timestamp }, await eventIn(job, parts), rejection);
+    await parts.inbox.removeStuck(id);
   }
 }
 
+/** @param value what the job has, which may be no event */
+export async function rejectJob(
+  parts: RejectParts,
+  {
+    id = "",
+    timestamp,
+  }: { readonly id?: string | undefined; readonly timestamp: number | undefined },
+  value: unknown,
+  { reason, rule }: { readonly reason: DeadReason; readonly rule: string },
+): Promise<void> {
+  const { source, key } = identityOf(value, `job-${id}`);
+  const problems = [{ field: "", rule, kind: "an event" }];
+  const event = typeof value === "string" ? value : JSON.stringify(value);
+  const now = parts.clock.now();
+  const arrival = { at: arrivedAt(timestamp, now), number: Number(id) || 0 };
+  const letter = { reason, problems, source, event, at: now, arrival };
+  await rejectEvent(parts, createDeadLetter({ eventKey: key }, letter));
+}
+
 /** The event, opened where that is possible; otherwise the text itself. */
-async function eventIn({ data }: StuckJob, { inbox }: Runtime): Promise<unknown> {
+async function eventIn({ data }: StuckJob, { inbox }: RejectParts): Promise<unknown> {
   try {
     return await inbox.open(parseExactly(data));
   } catch {

@@ -1,15 +1,19 @@
 /** Reports how a change ended: one counter, one span attribute, one log line. */
-import type { Lane } from "../src/event/lane.ts";
-import { type ChangeOutcome, problemFields } from "../src/sync/outcomes.ts";
-import type { Problem } from "../src/event/problem.ts";
-import { hashOf } from "../src/ops/log-names.ts";
-import type { Runtime } from "./runtime.ts";
-import type { CrmEvent } from "../src/event/crm-event.ts";
-import type { Accepted } from "../src/sync/accept-event.ts";
-import { IGNORE_REASONS } from "../src/sync/mapped.ts";
-import { isMissedByWebhooks, pulledFrom } from "../src/pull/pulled-events.ts";
-import { hasWebhooks } from "../src/pull/pulled-crms.ts";
-import type { TakenState } from "../src/sync/record.ts";
+import type { Lane } from "../src/core/event/lane.ts";
+import { type ChangeOutcome, problemFields } from "../src/core/sync/outcomes.ts";
+import type { Problem } from "../src/core/event/problem.ts";
+import { hashOf } from "../src/base/log-names.ts";
+import type { Uses } from "./parts.ts";
+import type { CrmEvent } from "../src/core/event/crm-event.ts";
+import type { Accepted } from "../src/core/sync/end-record.ts";
+import { IGNORE_REASONS } from "../src/core/sync/mapped.ts";
+import { isMissedByWebhooks, pulledFrom } from "../src/intake/pull/pulled-events.ts";
+import { hasWebhooks } from "../src/intake/pull/pulled-crms.ts";
+import type { TakenState } from "../src/core/sync/run.ts";
+
+export type OutcomeParts = Uses<
+  "clock" | "config" | "log" | "metrics" | "rarely" | "recordName" | "retryLog" | "tracing"
+>;
 
 export interface EndedChange {
   readonly outcome: ChangeOutcome;
@@ -37,8 +41,8 @@ const UNLOGGED: ReadonlySet<ChangeOutcome> = new Set([
   "ignored",
 ]);
 
-export function reportOutcome(runtime: Runtime, ended: EndedChange): void {
-  const { metrics, log, tracing } = runtime;
+export function reportOutcome(parts: OutcomeParts, ended: EndedChange): void {
+  const { metrics, log, tracing } = parts;
   const { outcome, reason, lane, crmCode, source, tries, happenedAt } = ended;
   metrics.changes.inc({ outcome });
   if (outcome === "rejected" && ended.isRedriven !== true)
@@ -47,7 +51,7 @@ export function reportOutcome(runtime: Runtime, ended: EndedChange): void {
     metrics.countPassed("sync");
     if (lane !== undefined) metrics.countSent(lane);
   }
-  const freshness = happenedAt && Math.max(0, (runtime.clock.now() - happenedAt) / 1000);
+  const freshness = happenedAt && Math.max(0, (parts.clock.now() - happenedAt) / 1000);
   if (freshness !== undefined && lane !== undefined) metrics.observeFreshness(lane, freshness);
   tracing.note(() => ({
     "crmsync.outcome": outcome,
@@ -59,7 +63,7 @@ export function reportOutcome(runtime: Runtime, ended: EndedChange): void {
   if (UNLOGGED.has(outcome)) return;
   log.info(
     {
-      record: runtime.recordName(crmCode),
+      record: parts.recordName(crmCode),
       outcome,
       reason,
       lane,
@@ -77,7 +81,7 @@ export function reportOutcome(runtime: Runtime, ended: EndedChange): void {
  * @param since of a redriven event, from when its freshness counts, ms; default: the event's own time.
  */
 export function reportAccepted(
-  runtime: Runtime,
+  parts: OutcomeParts,
   record: Accepted,
   event: CrmEvent | undefined,
   source: string,
@@ -86,21 +90,21 @@ export function reportAccepted(
   const { coalesced, crmCode, lane, problems, reason, result } = record;
   const common = { crmCode, lane, source };
   const isRedriven = since !== undefined;
-  if (record.ignored !== undefined) reportIgnored(runtime, record, event, source);
-  reportPulled(runtime, record, event);
-  if (record.reused === true) runtime.metrics.countReused(source);
+  if (record.ignored !== undefined) reportIgnored(parts, record, event, source);
+  reportPulled(parts, record, event);
+  if (record.reused === true) parts.metrics.countReused(source);
   // An import may be older than what is known, and so may be what a person redrives.
-  if (record.differs === true && lane === "live" && !isRedriven) runtime.metrics.countOlder(source);
-  if (coalesced) reportOutcome(runtime, { ...common, outcome: "coalesced" });
+  if (record.differs === true && lane === "live" && !isRedriven) parts.metrics.countOlder(source);
+  if (coalesced) reportOutcome(parts, { ...common, outcome: "coalesced" });
   switch (result) {
     case "fetching":
     case "waiting":
       return;
     case "staged":
     case "held":
-      runtime.metrics.countPassed("intake");
+      parts.metrics.countPassed("intake");
       if (coalesced) return;
-      runtime.tracing.note(() => ({
+      parts.tracing.note(() => ({
         "crmsync.outcome": "staged",
         "crmsync.lane": lane,
         "crmsync.record": crmCode && hashOf(crmCode),
@@ -108,23 +112,23 @@ export function reportAccepted(
       return;
     case "unchanged":
     case "nothing_to_terminate": {
-      runtime.metrics.countPassed("intake");
-      const time = event?.time === undefined ? runtime.clock.now() : Date.parse(event.time);
+      parts.metrics.countPassed("intake");
+      const time = event?.time === undefined ? parts.clock.now() : Date.parse(event.time);
       const happenedAt = since ?? time;
-      reportOutcome(runtime, { ...common, outcome: result, happenedAt });
+      reportOutcome(parts, { ...common, outcome: result, happenedAt });
       return;
     }
     case "superseded":
     case "duplicate":
     case "ignored":
     case "rejected":
-      reportOutcome(runtime, { ...common, outcome: result, reason, problems, isRedriven });
+      reportOutcome(parts, { ...common, outcome: result, reason, problems, isRedriven });
   }
 }
 
 /** Counts whether a pulled change was new, and whether a webhook should have told of it. */
 function reportPulled(
-  { clock, config, metrics }: Runtime,
+  { clock, config, metrics }: OutcomeParts,
   { result }: Accepted,
   event: CrmEvent | undefined,
 ): void {
@@ -138,7 +142,7 @@ function reportPulled(
 }
 
 function reportIgnored(
-  { log, recordName }: Runtime,
+  { log, recordName }: OutcomeParts,
   { crmCode, dropped, ignored, result }: Accepted,
   event: CrmEvent | undefined,
   source: string,
@@ -153,12 +157,13 @@ function reportIgnored(
 
 /** @param status of the reply, if there was one. */
 export function reportRetry(
-  runtime: Runtime,
-  { counts: { tries }, crmCode, lane }: TakenState,
+  parts: OutcomeParts,
+  { change, crmCode, lane }: TakenState,
   reason: string,
   status: number | undefined,
 ): void {
-  const { log, metrics, rarely, recordName, retryLog } = runtime;
+  const { log, metrics, rarely, recordName, retryLog } = parts;
+  const { failed: tries = 0 } = change.tries ?? {};
   metrics.countRetry(reason);
   const line = { record: recordName(crmCode), outcome: "unavailable", reason, lane, tries, status };
   if (reason === "forbidden") {

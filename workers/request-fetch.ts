@@ -1,18 +1,19 @@
 /** Which records can be fetched from their CRM, and what requests it; workers/fetch.ts carries it out. */
 import { randomUUID } from "node:crypto";
-import { settingOf, type Config } from "../src/config.ts";
-import type { CrmSource } from "../src/crm/connector.ts";
-import { CRMS } from "../src/crm/connectors.ts";
-import { isReadable, type FetchedRecord } from "../src/crm/record-reader.ts";
-import { ownersIn } from "../src/crm/related.ts";
-import { splitSubject, type CrmEvent } from "../src/event/crm-event.ts";
-import type { Problem } from "../src/event/problem.ts";
-import { pulledCrms } from "../src/pull/pulled-crms.ts";
-import { pulledFrom } from "../src/pull/pulled-events.ts";
-import { partsOf } from "../src/sync/mapped.ts";
-import { hasRule } from "../src/sync/plan-change.ts";
-import type { Runtime } from "./runtime.ts";
-import type { TakenThinEvent } from "../src/state/thin-events.ts";
+import { CRMS } from "../src/intake/crm/connectors.ts";
+import { crmNamed, missingSettings } from "../src/intake/crm/read-whole.ts";
+import { isReadable, type FetchedRecord } from "../src/intake/crm/record-reader.ts";
+import { ownersIn } from "../src/intake/crm/related.ts";
+import { splitSubject, type CrmEvent } from "../src/core/event/crm-event.ts";
+import type { Problem } from "../src/core/event/problem.ts";
+import { pulledCrms } from "../src/intake/pull/pulled-crms.ts";
+import { pulledFrom } from "../src/intake/pull/pulled-events.ts";
+import { partsOf } from "../src/core/sync/mapped.ts";
+import { crmToFetchFrom, hasRule, type MapPorts } from "../src/core/sync/map-change.ts";
+import type { Uses } from "./parts.ts";
+import type { TakenThinEvent } from "../src/core/state/thin-events.ts";
+
+export type FetchRequestParts = Uses<"clock" | "config" | "mapping" | "pulls" | "thinEvents">;
 
 /** A record that is older than its event by more than this comes from a copy that lags behind, ms. */
 const OLDER_MS = 5000;
@@ -94,19 +95,30 @@ const fetchedId = ({ id }: CrmEvent): string =>
   `${id}+record-${Date.now().toString(36)}`.slice(-512);
 
 /** Whether records of a CRM can be fetched with the present configuration. */
-export function canFetch(config: Config, crm: string): boolean {
-  const source = crmNamed(crm);
-  return source !== undefined && missingSettings(config, source).length === 0;
+/** As `fetch` of MapPorts. */
+export async function requestRecord(
+  parts: FetchRequestParts,
+  event: CrmEvent,
+  order: string,
+): ReturnType<MapPorts["fetch"]> {
+  const { objects } = parts.mapping;
+  const { subject } = event;
+  const owners = await requestOwners(parts, event, order);
+  // A record with a rule is a relation of its own as well.
+  if (owners !== undefined && !hasRule(subject, objects)) return owners;
+  if (await readUndated(parts, event, order)) return { problem: undefined };
+  const crm = crmToFetchFrom({ event, subject }, objects);
+  return crm === undefined ? undefined : { problem: await requestFetch(parts, event, crm, order) };
 }
 
 /** Lets an event's record be fetched. @returns why it cannot be. */
-export async function requestFetch(
-  runtime: Runtime,
+async function requestFetch(
+  parts: FetchRequestParts,
   event: CrmEvent,
   crm: string,
   order: string,
 ): Promise<Problem | undefined> {
-  const problem = whyNotFetched(runtime, event, crm);
+  const problem = whyNotFetched(parts, event, crm);
   if (problem !== undefined) return problem;
   const { data, lane, subject } = event;
   // A part of the record has changed: more of them may follow.
@@ -117,8 +129,8 @@ export async function requestFetch(
     ...(isDeletion(event) && { deletion: true as const }),
     ...(isWhole && { role: "whole" as const }),
   };
-  const waitMs = isWhole ? runtime.config.RELATED_WAIT_MS : 0;
-  await runtime.thinEvents.put(pointer, order, JSON.stringify(event), lane, waitMs);
+  const waitMs = isWhole ? parts.config.RELATED_WAIT_MS : 0;
+  await parts.thinEvents.put(pointer, order, JSON.stringify(event), lane, waitMs);
   return undefined;
 }
 
@@ -127,7 +139,7 @@ export async function requestFetch(
  * @param order of these. @returns false when it cannot be read.
  */
 export async function fetchAgain(
-  runtime: Runtime,
+  parts: FetchRequestParts,
   { source, subject }: Pick<CrmEvent, "source" | "subject">,
   order: string,
 ): Promise<boolean> {
@@ -145,7 +157,7 @@ export async function fetchAgain(
     lane: "bulk",
     data: { fetch: crm },
   };
-  return (await requestFetch(runtime, event, crm, order)) === undefined;
+  return (await requestFetch(parts, event, crm, order)) === undefined;
 }
 
 /** Which CRM has the record of an event; undefined where the event does not say it. */
@@ -157,13 +169,16 @@ const crmOf = ({ data, source }: Pick<CrmEvent, "data" | "source">): string | un
 /** So much shorter is the wait for further parts of an object, before it is asked to whom they belong. */
 const PARTS_WAIT = 10;
 
-/** As `requestOwners` of AcceptPorts. Who they are, workers/fetch-owners.ts finds out. */
-export async function requestOwners(
-  runtime: Runtime,
+/**
+ * Lets the records be read again to which the event's record belongs (`of` in the mapping). Who they are, fetch.ts finds out.
+ * @returns undefined where it belongs to none; `problem`: why they cannot be read.
+ */
+async function requestOwners(
+  parts: FetchRequestParts,
   event: CrmEvent,
   order: string,
 ): Promise<{ problem: Problem | undefined } | undefined> {
-  const { config, mapping, thinEvents } = runtime;
+  const { config, mapping, thinEvents } = parts;
   const { data, lane, subject } = event;
   const relations = partsOf(mapping.relations, splitSubject(subject).object);
   // A record that was fetched has asked for its owners when its event came.
@@ -173,7 +188,7 @@ export async function requestOwners(
     const rule = `must name the record to which ${subject} belongs, with data.record and data.related, or with data.fetch`;
     return { problem: { field: "data.of", rule, kind: "nothing" } };
   }
-  const problem = whyNotFetched(runtime, event, crm);
+  const problem = whyNotFetched(parts, event, crm);
   if (problem !== undefined) return { problem };
   const named = relations.flatMap((relation) => ownersIn(data?.record ?? {}, relation));
   await thinEvents.noteOwners({ crm, subject }, named);
@@ -183,13 +198,17 @@ export async function requestOwners(
   return { problem: undefined };
 }
 
-/** As `readUndated` of AcceptPorts. A source of the mapping's section `pull` is pulled soon: it reads no single record. */
-export async function readUndated(
-  runtime: Runtime,
+/**
+ * Lets a record be read whose webhook says no time, if its CRM is pulled, too: its state may be older than what was read.
+ * A source of the mapping's section `pull` is pulled soon: it reads no single record.
+ * @returns false for other events, and where it cannot be read.
+ */
+async function readUndated(
+  parts: FetchRequestParts,
   event: CrmEvent,
   order: string,
 ): Promise<boolean> {
-  const { clock, config, mapping, pulls } = runtime;
+  const { clock, config, mapping, pulls } = parts;
   const { data, source, subject, time } = event;
   if (time !== undefined || data?.record === undefined || isFetched(event)) return false;
   const pulled = pulledCrms(config, mapping).find(
@@ -203,11 +222,11 @@ export async function readUndated(
     return true;
   }
   const thin = { ...event, data: { fetch: pulled.name } };
-  return (await requestFetch(runtime, thin, pulled.name, order)) === undefined;
+  return (await requestFetch(parts, thin, pulled.name, order)) === undefined;
 }
 
 function whyNotFetched(
-  { config }: Runtime,
+  { config }: FetchRequestParts,
   { subject }: CrmEvent,
   crm: string,
 ): Problem | undefined {
@@ -227,10 +246,3 @@ function whyNotFetched(
   const rule = `is required; to have it fetched from the CRM, set ${missing.join(", ")}`;
   return { field: "data.record", rule, kind };
 }
-
-export const crmNamed = (crm: string): CrmSource | undefined =>
-  CRMS.find(({ name }) => name === crm);
-
-/** Variables that asking this CRM needs and that have no value. */
-export const missingSettings = (config: Config, { needs }: CrmSource): string[] =>
-  needs.filter((name) => settingOf(config, name) === undefined);

@@ -3,50 +3,47 @@
  * when something cannot be opened.
  */
 import { randomUUID } from "node:crypto";
-import { backoffMs } from "../src/event/backoff.ts";
-import { sealedIn, SEALED_FOR } from "../src/event/inbox.ts";
-import { startPolling, type Polling } from "./poll.ts";
-import type { Runtime } from "./runtime.ts";
-import { describeRedis, isLocal, parseRedisUrl } from "../src/ops/redis-url.ts";
+import { backoffMs } from "../src/core/event/backoff.ts";
+import { sealedIn, SEALED_FOR } from "../src/core/event/inbox.ts";
+import type { Step } from "./chores.ts";
+import type { Uses } from "./parts.ts";
+import { describeRedis, isLocal, parseRedisUrl } from "../src/base/redis-url.ts";
 
-/** Pause between two passes, ms. It doubles after each pass that has found no less than the one before. */
-const AGAIN_MS = 5000;
-const PAUSES = { firstMs: AGAIN_MS, longestMs: 600_000 };
+/** Pauses between two passes, ms: doubled after each one that has found no less than the one before. */
+const PAUSES = { firstMs: 5000, longestMs: 600_000 };
 
-export function keepSealed(runtime: Runtime): Polling {
-  const { inbox, log, rarely, resealing } = runtime;
+export function keepSealed({ inbox, log, resealing }: Uses<"inbox" | "log" | "resealing">): Step {
   const owner = randomUUID();
   let foundBefore = Number.POSITIVE_INFINITY;
   let passes = 0;
   let nextAt = 0;
-  return startPolling({
-    everyMs: AGAIN_MS,
-    async step() {
-      const mayBegin = resealing.isDue && performance.now() >= nextAt;
-      if (!mayBegin || !(await resealing.lease.claim(owner))) return;
-      const jobs = [{ queue: inbox.queue, about: SEALED_FOR, sealedIn }];
-      const pass = await resealing.pass(
-        jobs,
-        async () => void (await resealing.lease.claim(owner)),
-      );
-      await resealing.report(pass);
-      if (pass.found === 0) {
-        foundBefore = Number.POSITIVE_INFINITY;
-        return;
-      }
-      log.info({ values: pass.found, missing: pass.missing }, "state.sealed_again");
-      // What is left may need a key that only a restart brings.
-      passes = pass.found < foundBefore ? 1 : passes + 1;
-      foundBefore = pass.found;
-      nextAt = performance.now() + backoffMs(passes, PAUSES);
-    },
-    onError: (error) => rarely.warn({ err: error }, "state.sealing_failed"),
-  });
+  return async () => {
+    const mayBegin = resealing.isDue && performance.now() >= nextAt;
+    if (!mayBegin || !(await resealing.lease.claim(owner))) return;
+    const jobs = [{ queue: inbox.queue, about: SEALED_FOR, sealedIn }];
+    const pass = await resealing.pass(jobs, async () => void (await resealing.lease.claim(owner)));
+    await resealing.report(pass);
+    if (pass.found === 0) {
+      foundBefore = Number.POSITIVE_INFINITY;
+      return;
+    }
+    log.info({ values: pass.found, missing: pass.missing }, "state.sealed_again");
+    // What is left may need a key that only a restart brings.
+    passes = pass.found < foundBefore ? 1 : passes + 1;
+    foundBefore = pass.found;
+    nextAt = performance.now() + backoffMs(passes, PAUSES);
+  };
 }
 
 /** Makes sure that this process can open what is in Redis. @throws UnknownKey */
-export async function openKeyring(runtime: Runtime): Promise<void> {
-  const { config, keyring, ledger, log, resealing, sealing } = runtime;
+export async function openKeyring({
+  config,
+  keyring,
+  ledger,
+  log,
+  resealing,
+  sealing,
+}: Uses<"config" | "keyring" | "ledger" | "log" | "resealing" | "sealing">): Promise<void> {
   // Until the first pass has ended, some values may still need the old key.
   if (sealing.keyIds.length > 1) await resealing.report({ found: 1, missing: {} });
   const { isNew } = await keyring.open();

@@ -2,12 +2,10 @@
  * Watches the files of secrets. A new value gets a line in the audit trail; a file that cannot be used
  * is logged and shown by `crmsync status`.
  */
-import type { Config } from "../src/config.ts";
+import type { Config } from "../src/base/config.ts";
 import { thisProcess } from "./audit-trail.ts";
-import { startPolling, type Polling } from "./poll.ts";
-import type { Runtime } from "./runtime.ts";
-
-const EVERY_MS = 5000;
+import type { Step } from "./chores.ts";
+import type { Uses } from "./parts.ts";
 
 export interface UnusableSecret {
   readonly name: string;
@@ -24,7 +22,11 @@ export const unusableSecrets = ({ allSecrets }: Config): UnusableSecret[] =>
       : [{ name, file: secret.file, problem }];
   });
 
-export function watchSecrets({ auditActs, config, log }: Runtime): Polling {
+export function watchSecrets({
+  auditActs,
+  config,
+  log,
+}: Uses<"auditActs" | "config" | "log">): Step {
   const last = new Map<string, string>();
   const told = new Map<string, string>();
 
@@ -38,20 +40,17 @@ export function watchSecrets({ auditActs, config, log }: Runtime): Polling {
     for (const { name, problem } of unusable) told.set(name, problem);
   }
 
-  return startPolling({
-    everyMs: EVERY_MS,
-    async step() {
-      tell();
-      for (const [name, secret] of config.allSecrets()) {
-        if (secret.file === undefined) continue;
-        const value = secret.value();
-        const before = last.get(name) ?? value;
-        if (value !== before) {
-          const details = { secret: name };
-          await auditActs.record({ act: "secret.replaced", by: thisProcess, details });
-        }
-        last.set(name, value);
+  return async () => {
+    tell();
+    for (const [name, secret] of config.allSecrets()) {
+      if (secret.file === undefined) continue;
+      const value = secret.value();
+      const before = last.get(name) ?? value;
+      if (value !== before) {
+        const details = { secret: name };
+        await auditActs.record({ act: "secret.replaced", by: thisProcess, details });
       }
-    },
-  });
+      last.set(name, value);
+    }
+  };
 }

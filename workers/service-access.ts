@@ -1,23 +1,45 @@
 /** The daemon's access to the service: quota and client, and whether requests may be sent now. */
-import type { Permit } from "../src/quota/permit.ts";
-import { CrmCodeError, type ServiceClient } from "../src/service/client.ts";
-import { openService, type OpenService, type ServiceAddress } from "../src/service/open-service.ts";
-import type { Denied, Reply } from "../src/service/reply.ts";
-import type { NotedRequest } from "../src/sync/step.ts";
-import { doubtedSince, isRejecting } from "../src/sync/breaker.ts";
-import { REJECTING, type ServiceReply } from "../src/sync/service-reply.ts";
-import type { TakenState } from "../src/sync/record.ts";
-import type { Sendable } from "../src/sync/decide.ts";
+import type { Permit } from "../src/core/quota/permit.ts";
+import { CrmCodeError, type ServiceClient } from "../src/core/service/client.ts";
+import {
+  openService,
+  type OpenService,
+  type ServiceAddress,
+} from "../src/core/service/open-service.ts";
+import type { Denied, Reply } from "../src/core/service/reply.ts";
+import type { NotedRequest } from "../src/core/sync/step.ts";
+import { doubtedSince, isRejecting } from "../src/core/sync/breaker.ts";
+import { reasonAt, type ServiceReply } from "../src/core/sync/service-reply.ts";
+import type { Answer } from "../src/core/sync/sync-relation.ts";
+import type { TakenState } from "../src/core/sync/run.ts";
+import type { Sendable } from "../src/core/sync/decide.ts";
 import { redriveRejected } from "./redrive.ts";
-import type { Runtime } from "./runtime.ts";
+import type { Uses } from "./parts.ts";
 
-/** What earlier requests of a change have ended with. */
-type Tried = Pick<TakenState, "counts" | "doubt">;
+/** What the requests to the service use. */
+export type AccessParts = Uses<
+  | "clock"
+  | "config"
+  | "deadLetters"
+  | "denial"
+  | "guards"
+  | "inbox"
+  | "ledger"
+  | "log"
+  | "metrics"
+  | "outage"
+  | "rarely"
+  | "redis"
+  | "staged"
+  | "tenant"
+  | "trail"
+>;
 
 /** The service has taken a change. */
 const ACCEPTED: ReadonlySet<ServiceReply["kind"]> = new Set(["created", "updated", "accepted"]);
 
 export interface ServiceAccess extends OpenService {
+  readonly baseUrl: string;
   /** The token in force. */
   readonly token: () => string;
   /** Whether the service denies access: then only probes may be sent. */
@@ -25,24 +47,16 @@ export interface ServiceAccess extends OpenService {
   /** Whether anything but probes may be sent: access is not denied, and the token is of the ledger's tenant. */
   mayAsk(): Promise<boolean>;
   /**
-   * Whether changes may be sent: the service may be asked (`mayAsk`), the ledger is warm or known to be cold,
-   * and the audit trail can be written.
+   * Whether changes may be sent: SEND is on, the service may be asked (`mayAsk`), the ledger is warm or known to be
+   * cold, and the audit trail can be written.
    */
   isReady(): Promise<boolean>;
   /** Whether one change may be sent now: `isReady`, and no outage, or this is the outage's one try. */
   mayTry(): Promise<boolean>;
   /** What was sent with this permit; undefined when nothing was. */
   requestOf(permit: Permit): NotedRequest | undefined;
-  /**
-   * Spends the permit on the request that a decision needs.
-   * @param state of the change; absent for a request that no change needs.
-   */
-  send(
-    permit: Permit,
-    decision: Sendable,
-    crmCode: string,
-    state?: Partial<Tried>,
-  ): Promise<ServiceReply>;
+  /** Spends the permit on the request that a decision needs. */
+  send(permit: Permit, decision: Sendable, state: TakenState): Promise<Answer>;
   /** Shares a denial: all processes stop sending. */
   denied(reply: Denied): Promise<void>;
 }
@@ -50,16 +64,16 @@ export interface ServiceAccess extends OpenService {
 /** A process that was ready does not ask Redis again within this time, ms. */
 const READY_FOR_MS = 200;
 
-export function openServiceAccess(runtime: Runtime, address: ServiceAddress): ServiceAccess {
-  const { guards, ledger, outage, tenant, trail } = runtime;
+export function openServiceAccess(parts: AccessParts, address: ServiceAddress): ServiceAccess {
+  const { guards, ledger, outage, tenant, trail } = parts;
   const requests = new WeakMap<Permit, NotedRequest>();
-  const service = openObservedService(runtime, address, requests);
-  const denials = trackDenials(runtime);
+  const service = openObservedService(parts, address, requests);
+  const denials = trackDenials(parts);
 
   let readyUntil = 0;
 
   async function isReady(): Promise<boolean> {
-    if (trail?.isWritable === false) return false;
+    if (parts.config.SEND === "off" || trail?.isWritable === false) return false;
     if (performance.now() < readyUntil) return true;
     // Before the ledger is read: it is forgotten here if Redis went back.
     await guards.checked();
@@ -76,6 +90,7 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
 
   return {
     ...service,
+    baseUrl: address.baseUrl,
     token: address.token,
     isDenied: denials.isDenied,
     mayAsk,
@@ -84,47 +99,50 @@ export function openServiceAccess(runtime: Runtime, address: ServiceAddress): Se
     denied: denials.begin,
     requestOf: (permit) => requests.get(permit),
 
-    async send(permit, decision, crmCode, state = {}) {
+    async send(permit, decision, state) {
       const denial = denials.met();
-      if (denial !== undefined) return denial;
+      if (denial !== undefined) return said(denial);
       const token = address.token();
-      const reply = await sendDecision(service.client, permit, decision, crmCode).catch(
+      const reply = await sendDecision(service.client, permit, decision, state.crmCode).catch(
         refusedCode,
       );
       // The token has changed since the permit was asked for: the change is sent once the new one was checked.
-      if (reply.kind === "throttled" && !requests.has(permit)) return reply;
+      if (reply.kind === "throttled" && !requests.has(permit)) return said(reply);
       if (reply.kind === "unavailable" && reply.reason === "forbidden") {
-        await runtime.denial.askForProbe();
+        await parts.denial.askForProbe();
       }
       if (reply.kind === "denied") {
         // A 401 to a token that was replaced meanwhile says nothing about the one in force.
         if (reply.cause !== "token" || token === address.token()) await denials.begin(reply);
-        return reply;
+        return said(reply);
       }
-      return heard(runtime, reply, crmCode, state);
+      return said(reply, await tellBreaker(parts, reply, state, address.baseUrl));
     },
   };
 }
 
-/**
- * Tells the circuit breaker (src/sync/breaker.ts).
- * @returns the reply; in place of a rejection that is put off, one that leads to a retry.
- */
-async function heard(
-  runtime: Runtime,
+const said = (reply: ServiceReply, isRejecting = false): Answer => ({ reply, isRejecting });
+
+/** Tells the circuit breaker (src/core/sync/breaker.ts). @returns whether the service rejects everything by now. */
+async function tellBreaker(
+  parts: AccessParts,
   reply: ServiceReply,
-  crmCode: string,
-  { counts, doubt }: Partial<Tried>,
-): Promise<ServiceReply> {
-  const { clock, log, metrics, outage, staged } = runtime;
-  const again = doubt === "rejected";
+  { change: { tries }, crmCode }: TakenState,
+  baseUrl: string,
+): Promise<boolean> {
+  const { clock, log, metrics, outage, staged } = parts;
+  const again = tries?.putOff !== undefined;
   const change =
     reply.kind === "unavailable"
-      ? await outage.failed(reply.reason, (counts?.tries ?? 0) === 0)
+      ? await outage.failed(
+          reply.reason,
+          tries?.failed === undefined,
+          (reply.status ?? 0) >= 400 ? `HTTP ${reply.status}` : reasonAt(reply.reason, baseUrl),
+        )
       : reply.kind === "rejected"
         ? await outage.rejected(crmCode, again)
         : await outage.answered(ACCEPTED.has(reply.kind), again);
-  if (change === undefined) return reply;
+  if (change === undefined) return false;
   const { after, before } = change;
   if (before.open === undefined && after.open !== undefined) {
     metrics.pauses.inc({ reason: "unavailable" });
@@ -137,18 +155,16 @@ async function heard(
     void staged.retryAll(clock.now()).catch(() => {});
   }
   const since = again && ACCEPTED.has(reply.kind) ? doubtedSince(before) : undefined;
-  if (since !== undefined) void redriveRejected(runtime, since).catch(() => {});
-  if (reply.kind !== "rejected" || !isRejecting(after)) return reply;
-  const { error, status } = reply;
-  return { kind: "unavailable", reason: REJECTING, ambiguous: false, status, error };
+  if (since !== undefined) void redriveRejected(parts, since).catch(() => {});
+  return isRejecting(after);
 }
 
 function openObservedService(
-  runtime: Runtime,
+  parts: AccessParts,
   address: ServiceAddress,
   requests: WeakMap<Permit, NotedRequest>,
 ): OpenService {
-  const { config, log, metrics, rarely, redis, tenant } = runtime;
+  const { config, log, metrics, rarely, redis, tenant } = parts;
   return openService(config, redis, address, {
     setsLimits: true,
     admits: (token) => tenant.isKnown(token),
@@ -167,7 +183,7 @@ function openObservedService(
   });
 }
 
-function trackDenials({ denial, log, metrics }: Runtime) {
+function trackDenials({ denial, log, metrics }: AccessParts) {
   /** The denial that this process has met: requests that were about to follow it are not sent. */
   let met: Denied | undefined;
   let beginning = 0;
@@ -210,7 +226,6 @@ function sendDecision(
       return client.create(permit, decision.body);
     case "update":
       return client.update(permit, crmCode, decision.body);
-    case "check":
     case "fetch":
       return client.get(permit, crmCode);
   }

@@ -2,21 +2,19 @@
  * Repairs what a crash left half done and deletes what is old. The sync loop may wait an hour for a
  * permit, so it is no part of it. One process sweeps at a time; two sweeps at once do no harm.
  */
-import { keepStreamShort } from "../src/event/open-queue.ts";
-import { redisWrite } from "../src/ops/redis-script.ts";
-import { thinPointerOf } from "../src/state/thin-events.ts";
-import { startPolling, type Polling } from "./poll.ts";
-import { rejectThinEvent, rejectStuckJobs } from "./reject-event.ts";
-import type { Runtime } from "./runtime.ts";
+import { keepStreamShort } from "../src/core/event/open-queue.ts";
+import { redisWrite } from "../src/base/redis-script.ts";
+import { thinPointerOf } from "../src/core/state/thin-events.ts";
+import type { Step } from "./chores.ts";
+import { rejectThinEvent, rejectStuckJobs, type RejectParts } from "./reject-event.ts";
+import type { Uses } from "./parts.ts";
 import { join } from "node:path";
-import { removeLeftOvers } from "../src/reconcile/left-overs.ts";
-import { removeOldListings } from "../src/reconcile/old-listings.ts";
+import { removeLeftOvers, removeOldListings } from "../src/whole/reconcile/left-overs.ts";
 
 /** Batches in one sweep; the next one, 10 s later, continues. */
 const MOST_BATCHES = 50;
 
-async function expireDeadLetters(runtime: Runtime): Promise<void> {
-  const { deadLetterExpiry, log, metrics } = runtime;
+async function expireDeadLetters({ deadLetterExpiry, log, metrics }: SweepParts): Promise<void> {
   for (let batch = 0; batch < MOST_BATCHES; batch += 1) {
     const { expired, more } = await deadLetterExpiry.expire();
     if (expired > 0) {
@@ -27,30 +25,33 @@ async function expireDeadLetters(runtime: Runtime): Promise<void> {
   }
 }
 
-/** How often one of the processes sweeps, ms. */
-const EVERY_MS = 10_000;
-
-/** The claim of a sweep ends before the next one is due, ms. */
-const CLAIM_MS = EVERY_MS - 1000;
-
 /** Age at which ledger rows that only say "does not exist" are deleted, ms. */
 const DELETE_AFTER_MS = 90 * 86_400_000;
 const DELETE_EVERY_S = 86_400;
 
-export function startSweep(runtime: Runtime): Polling {
-  const { keys, rarely, redis } = runtime;
+export function sweep(parts: SweepParts): Step {
+  const { keys, redis } = parts;
   const write = redisWrite(redis);
-  return startPolling({
-    everyMs: EVERY_MS,
-    async step() {
-      const claim = await write("SET", keys.sweeping, "1", "PX", CLAIM_MS, "NX");
-      if (claim === "OK") await sweep(runtime);
-    },
-    onError: (error) => rarely.error({ err: error }, "sweep.failed"),
-  });
+  return async (_signal, everyMs) => {
+    // The claim ends before the next sweep is due.
+    const claim = await write("SET", keys.sweeping, "1", "PX", 0.9 * everyMs, "NX");
+    if (claim === "OK") await sweepOnce(parts);
+  };
 }
 
-const STEPS: readonly ((runtime: Runtime) => Promise<unknown>)[] = [
+type SweepParts = RejectParts &
+  Uses<
+    | "bulkChanges"
+    | "deadLetterExpiry"
+    | "doubles"
+    | "keys"
+    | "ledger"
+    | "redis"
+    | "sources"
+    | "thinEvents"
+  >;
+
+const STEPS: readonly ((parts: SweepParts) => Promise<unknown>)[] = [
   ({ history, clock }) => history.keepSince(clock.now()),
   shortenStreams,
   rejectStuckJobs,
@@ -64,11 +65,11 @@ const STEPS: readonly ((runtime: Runtime) => Promise<unknown>)[] = [
 ];
 
 /** A step that fails keeps none of the others from their work. @throws the error of the first. */
-async function sweep(runtime: Runtime): Promise<void> {
+async function sweepOnce(parts: SweepParts): Promise<void> {
   const errors: unknown[] = [];
   for (const step of STEPS) {
     try {
-      await step(runtime);
+      await step(parts);
     } catch (error) {
       errors.push(error);
     }
@@ -77,13 +78,13 @@ async function sweep(runtime: Runtime): Promise<void> {
 }
 
 /** A BullMQ client of a sender makes the stream of its queue longer. */
-async function shortenStreams({ inbox, thinEvents }: Runtime): Promise<void> {
+async function shortenStreams({ inbox, thinEvents }: SweepParts): Promise<void> {
   for (const { queue } of [inbox, thinEvents]) await keepStreamShort(queue);
 }
 
 /** Thin events whose workers died again and again, and what another client has added that no worker can read. */
-async function rejectFailedFetches(runtime: Runtime): Promise<void> {
-  const { rarely, thinEvents } = runtime;
+async function rejectFailedFetches(parts: SweepParts): Promise<void> {
+  const { rarely, thinEvents } = parts;
   for await (const { id, data, failedReason } of thinEvents.stuck()) {
     const pointer = thinPointerOf(data);
     if (pointer === undefined) {
@@ -92,7 +93,7 @@ async function rejectFailedFetches(runtime: Runtime): Promise<void> {
       const taken = await thinEvents.take(pointer);
       // A newer event of the record may have asked for another fetch.
       if (taken !== undefined && !(await thinEvents.hasOtherJob(pointer, id))) {
-        await rejectThinEvent(runtime, taken, "defect", `could not be fetched (${failedReason})`);
+        await rejectThinEvent(parts, taken, "defect", `could not be fetched (${failedReason})`);
         await thinEvents.finish(pointer, taken);
       }
     }
@@ -103,32 +104,86 @@ async function rejectFailedFetches(runtime: Runtime): Promise<void> {
 }
 
 /** `crmsync bulk cancel` has no metrics of its own. */
-async function countCancelled({ bulkChanges, log, metrics }: Runtime): Promise<void> {
+async function countCancelled({ bulkChanges, log, metrics }: SweepParts): Promise<void> {
   const changes = await bulkChanges.takeCount();
   if (changes === 0) return;
   metrics.changes.inc({ outcome: "cancelled" }, changes);
   log.info({ records: changes }, "bulk.cancelled");
 }
 
-async function deleteOldRows({ clock, redis, keys, ledger, log }: Runtime): Promise<void> {
+async function deleteOldRows({ clock, redis, keys, ledger, log }: SweepParts): Promise<void> {
   const claimed = await redisWrite(redis)("SET", keys.ledgerSwept, "1", "EX", DELETE_EVERY_S, "NX");
   if (claimed !== "OK") return;
   const rows = await ledger.forgetAbsent(clock.now() - DELETE_AFTER_MS);
   if (rows > 0) log.info({ rows }, "sweep.ledger_rows_deleted");
 }
 
-const FILES_EVERY_MS = 600_000;
-
 /** Removes what reconciliations have left in DATA_DIR once it is too old to be used: it is personal data. */
-export function expireReconcileFiles(runtime: Runtime): Polling {
-  const { config, log } = runtime;
+export function expireReconcileFiles({
+  clock,
+  config,
+  reconciliations,
+}: Uses<"clock" | "config" | "reconciliations">): Step {
   const dir = join(config.DATA_DIR, "reconcile");
-  return startPolling({
-    everyMs: FILES_EVERY_MS,
-    async step() {
-      await removeOldListings({ dir, stores: runtime });
-      removeLeftOvers(dir);
-    },
-    onError: (error) => log.warn({ err: error }, "reconcile.list_kept"),
-  });
+  return async () => {
+    await removeOldListings({ dir, stores: { clock, reconciliations } });
+    removeLeftOvers(dir);
+  };
+}
+
+/** Two rewrites are at least this part of the hour window apart. */
+const REWRITES_PER_HOUR = 12;
+
+/**
+ * While something always waits, the file is rewritten after this many hour windows. After the start it is
+ * rewritten once without that wait: a process does not know how old the file is, and may be restarted daily.
+ */
+const LATEST_HOURS = 24;
+
+/**
+ * Lets the embedded Redis rewrite its append-only file once everything is sent: until then the file
+ * holds every value that Redis ever had. An external Redis is its operator's (docs/operate.md).
+ */
+export function rewriteAof({
+  config,
+  inbox,
+  keys,
+  line,
+  log,
+  redis,
+}: Uses<"config" | "inbox" | "keys" | "line" | "log" | "redis">): Step | undefined {
+  if (config.REDIS_URL !== undefined) return undefined;
+  let rewrittenAt = performance.now();
+  let isFirst = true;
+  /** `written()` at the last rewrite; undefined when something waited then: the file still has its values. */
+  let writtenBefore: string | undefined;
+
+  /** Changes with each event added, each state staged, and each dead letter deleted. */
+  async function written(): Promise<string> {
+    const counters = await redis.mget(inbox.queue.toKey("id"), keys.stagedCount);
+    return [...counters, await redis.hlen(keys.deadLetters)].join();
+  }
+
+  async function isIdle(): Promise<boolean> {
+    const waiting = await Promise.all([
+      line.size(),
+      inbox.queue.getJobCountByTypes("waiting", "active", "delayed"),
+      redis.hlen(keys.thinEvents),
+    ]);
+    return waiting.every((count) => count === 0);
+  }
+
+  return async () => {
+    const age = performance.now() - rewrittenAt;
+    if (age < config.QUOTA_HOUR_MS / REWRITES_PER_HOUR) return;
+    const writtenNow = await written();
+    if (writtenNow === writtenBefore) return;
+    const idle = await isIdle();
+    if (!idle && !isFirst && age < LATEST_HOURS * config.QUOTA_HOUR_MS) return;
+    await redis.bgrewriteaof();
+    rewrittenAt = performance.now();
+    writtenBefore = idle ? writtenNow : undefined;
+    isFirst = false;
+    log.debug({}, "redis.file_rewritten");
+  };
 }

@@ -2,12 +2,16 @@
  * Spends permits on records: a permit first, then the first record of the line, so no record is taken while it
  * waits for quota. One loop per process; up to SYNC_CONCURRENCY requests run at once.
  */
-import type { Permit } from "../src/quota/permit.ts";
-import type { Part } from "../src/ops/shutdown.ts";
-import type { Lane } from "../src/event/lane.ts";
-import { HOLD_MARGIN_MS, runRelation } from "./run-relation.ts";
-import type { Runtime } from "./runtime.ts";
+import type { Permit } from "../src/core/quota/permit.ts";
+import type { Part } from "../src/base/shutdown.ts";
+import type { Lane } from "../src/core/event/lane.ts";
+import { HOLD_MARGIN_MS, runRelation, type RunParts } from "./run-relation.ts";
+import type { Uses } from "./parts.ts";
 import type { ServiceAccess } from "./service-access.ts";
+
+/** What the loop uses, and each run that it starts. */
+export type SyncParts = RunParts &
+  Uses<"config" | "jobNotifier" | "line" | "metrics" | "outage" | "rarely">;
 
 /** How often an idle loop, or one that waits for a bulk permit, looks for retries that are due, ms. */
 const IDLE_CHECK_MS = 1000;
@@ -15,11 +19,11 @@ const IDLE_CHECK_MS = 1000;
 /** How often a process that may not send checks whether it may again, ms. */
 const STOPPED_CHECK_MS = 1000;
 
-export const startSync = (runtime: Runtime, access: ServiceAccess): Part =>
-  new SyncLoop(runtime, access);
+export const startSync = (parts: SyncParts, access: ServiceAccess): Part =>
+  new SyncLoop(parts, access);
 
 class SyncLoop implements Part {
-  readonly #runtime: Runtime;
+  readonly #parts: SyncParts;
   readonly #access: ServiceAccess;
   readonly #stop = new AbortController();
   readonly #running = new Set<Promise<void>>();
@@ -27,8 +31,8 @@ class SyncLoop implements Part {
   /** Resolves the wait for a free place among the concurrent requests. */
   #onFree: (() => void) | undefined;
 
-  constructor(runtime: Runtime, access: ServiceAccess) {
-    this.#runtime = runtime;
+  constructor(parts: SyncParts, access: ServiceAccess) {
+    this.#parts = parts;
     this.#access = access;
     this.#looping = this.#loop();
   }
@@ -42,7 +46,7 @@ class SyncLoop implements Part {
   }
 
   async #loop(): Promise<void> {
-    const { jobNotifier, rarely } = this.#runtime;
+    const { jobNotifier, rarely } = this.#parts;
     while (!this.#stop.signal.aborted) {
       try {
         await this.#step();
@@ -55,12 +59,12 @@ class SyncLoop implements Part {
 
   /** One pass of the loop: waits for work, then for a permit, then starts one record. */
   async #step(): Promise<void> {
-    const { config, clock, jobNotifier, line, outage } = this.#runtime;
+    const { config, jobNotifier, line, outage } = this.#parts;
     const { signal } = this.#stop;
     // Read before the line is: a change that is staged after that ends the wait.
     const { heard } = jobNotifier;
     // Together, because Redis may be far away.
-    const [isReady, due] = await Promise.all([this.#access.isReady(), line.due(clock.now())]);
+    const [isReady, due] = await Promise.all([this.#access.isReady(), line.due()]);
     if (!isReady) return jobNotifier.pause(STOPPED_CHECK_MS, signal);
     const lane = laneOf(due);
     if (lane === undefined) return jobNotifier.wait(IDLE_CHECK_MS, signal, heard);
@@ -84,9 +88,11 @@ class SyncLoop implements Part {
 
   /** Another process may have been faster. An error leaves the record in the line: it is due again after the hold. */
   async #next(permit: Permit): Promise<string | undefined> {
-    const { config, staged } = this.#runtime;
+    const { config, line, outage } = this.#parts;
+    // The one try of an outage takes a record by chance: the oldest ones may be those that fail each time.
+    const which = outage.isTrying ? "any" : permit.lane;
     try {
-      return await staged.next(permit.lane, config.SERVICE_TIMEOUT_MS + HOLD_MARGIN_MS);
+      return await line.next(which, config.SERVICE_TIMEOUT_MS + HOLD_MARGIN_MS);
     } catch (error) {
       permit.cancel();
       throw error;
@@ -104,7 +110,7 @@ class SyncLoop implements Part {
    * for a bulk permit, live work came or the lane was paused.
    */
   async #acquire(lane: Lane, signal: AbortSignal): Promise<Permit | undefined> {
-    const { jobNotifier, metrics } = this.#runtime;
+    const { jobNotifier, metrics } = this.#parts;
     const givenUp = new AbortController();
     const giveUp = () => givenUp.abort();
     signal.addEventListener("abort", giveUp, { once: true });
@@ -129,12 +135,10 @@ class SyncLoop implements Part {
 
   /** Runs one record in the background. */
   #start(crmCode: string, permit: Permit, askedAt: number): void {
-    const run = runRelation(crmCode, { permit, askedAt }, this.#runtime, this.#access).finally(
-      () => {
-        this.#running.delete(run);
-        this.#onFree?.();
-      },
-    );
+    const run = runRelation(crmCode, { permit, askedAt }, this.#parts, this.#access).finally(() => {
+      this.#running.delete(run);
+      this.#onFree?.();
+    });
     this.#running.add(run);
   }
 }

@@ -1,29 +1,28 @@
 /** Tells outcomes to OUTCOME_WEBHOOK: one request at a time, and at most one in some seconds. No change waits for it. */
-import { outcomesBody, openPoster } from "../src/notify/message.ts";
-import { ToldOutcomes } from "../src/state/told-outcomes.ts";
+import { outcomesBody, openPoster } from "../src/people/notify/message.ts";
+import { ToldOutcomes } from "../src/core/state/told-outcomes.ts";
 import { thisProcess } from "./audit-trail.ts";
 import { tryOldest } from "./notify.ts";
-import { startPolling, type Polling } from "./poll.ts";
-import type { Runtime } from "./runtime.ts";
+import type { ChoreWork } from "./chores.ts";
+import type { Uses } from "./parts.ts";
 
-/** How often one of the processes makes a request: 5 s, in hour windows; never less than that, ms. */
-const EVERY_HOURS = 1 / 720;
-const LEAST_MS = 50;
+type TellParts = Uses<
+  "auditActs" | "clock" | "config" | "keys" | "log" | "sealing" | "statusRedis" | "told"
+>;
 
-export function startTelling(runtime: Runtime): Polling | undefined {
-  const { clock, config, keys, log, rarely, sealing, statusRedis } = runtime;
+/** @returns undefined without OUTCOME_WEBHOOK */
+export function tellOutcomes(parts: TellParts): ChoreWork | undefined {
+  const { clock, config, keys, log, sealing, statusRedis } = parts;
   const { OUTCOME_WEBHOOK: url, OUTCOME_WEBHOOK_SECRET: secret } = config.secrets;
   if (url === undefined) return undefined;
   const hourMs = config.QUOTA_HOUR_MS;
   const poster = openPoster(config, { url, secret }, undefined, () => clock.now());
   // This connection fails in time.
   const told = new ToldOutcomes(statusRedis, keys, sealing, { hourMs, isOn: true });
-  const everyMs = Math.max(LEAST_MS, Math.round(hourMs * EVERY_HOURS));
 
-  const polling = startPolling({
-    everyMs,
-    async step(signal) {
-      runtime.told.setRoom(await told.room());
+  return {
+    async run(signal, everyMs) {
+      parts.told.setRoom(await told.room());
       if (await told.claimGather(everyMs)) await told.gather();
       const tried = await tryOldest(
         told,
@@ -31,7 +30,7 @@ export function startTelling(runtime: Runtime): Polling | undefined {
           const outcomes = await told.open(message);
           const body = outcomesBody(config.QUEUE_PREFIX, message.at, outcomes);
           const sent = await poster.post(message.id, body, signal);
-          if (sent.result === "sent") await recordTold(runtime, outcomes);
+          if (sent.result === "sent") await recordTold(parts, outcomes);
           return sent;
         },
         signal,
@@ -44,19 +43,13 @@ export function startTelling(runtime: Runtime): Polling | undefined {
         log.warn({ records: leftOut }, isOff ? "outcomes.switched_off" : "outcomes.left_out");
       }
     },
-    onError: (error) => rarely.warn({ err: error }, "outcomes.error"),
-  });
-  return {
-    async close() {
-      await polling.close();
-      await poster.close();
-    },
+    close: () => poster.close(),
   };
 }
 
 /** A line of the audit trail each: what people in the CRM could see, and since when. */
 async function recordTold(
-  { auditActs }: Runtime,
+  { auditActs }: Uses<"auditActs">,
   outcomes: Awaited<ReturnType<ToldOutcomes["open"]>>,
 ): Promise<void> {
   for (const { crmCode, outcome, problems, reason, record } of outcomes) {

@@ -4,16 +4,12 @@
  * allowed by now). One process requests them; all read them from Redis. Dead letters that may pass
  * by a changed list are redriven, and records whose relation lacks a value of a list that has more are fetched again.
  */
-import { backoffMs } from "../src/event/backoff.ts";
-import { tenantFields } from "../src/service-spec/tenant-lists.ts";
-import type { Part } from "../src/ops/shutdown.ts";
-import { startPolling } from "./poll.ts";
-import { redriveAllowed } from "./redrive.ts";
-import type { Runtime } from "./runtime.ts";
+import { backoffMs } from "../src/core/event/backoff.ts";
+import { tenantFields } from "../src/core/service-spec/tenant-lists.ts";
+import type { ChoreWork } from "./chores.ts";
+import { redriveAllowed, type RedriveParts } from "./redrive.ts";
+import type { Uses } from "./parts.ts";
 import type { ServiceAccess } from "./service-access.ts";
-
-/** How often the stored lists are checked, ms. */
-const CHECK_MS = 5000;
 
 /** For how long one process may be busy requesting before another one may, ms. */
 const CLAIM_MS = 60_000;
@@ -33,28 +29,28 @@ const MOST_NAMED = 10;
 /** How long intake waits at its first start; after that, only the events that need the lists wait, ms. */
 const FIRST_WAIT_MS = 3000;
 
-export interface TenantListsKeeper extends Part {
+export interface TenantListsKeeper extends ChoreWork {
   /** Resolves once the lists are known, or after FIRST_WAIT_MS. */
   readonly known: Promise<void>;
 }
 
 /** @param access undefined in a process without the role sync: it only reads. */
 export function keepTenantLists(
-  runtime: Runtime,
+  parts: RedriveParts,
   access: ServiceAccess | undefined,
 ): TenantListsKeeper {
-  const { tenantLists, log, rarely } = runtime;
+  const { log, tenantLists } = parts;
   const known = Promise.withResolvers<void>();
   const late = setTimeout(() => {
     log.warn({}, "value_lists.unknown");
     known.resolve();
   }, FIRST_WAIT_MS);
   let failures = 0;
-  const polling = startPolling({
-    everyMs: CHECK_MS,
-    async step(signal) {
-      if (access !== undefined && (await access.mayAsk()) && (await isDue(runtime))) {
-        const isFetched = await requestLists(runtime, access, signal);
+  return {
+    known: known.promise,
+    async run(signal) {
+      if (access !== undefined && (await access.mayAsk()) && (await isDue(parts))) {
+        const isFetched = await requestLists(parts, access, signal);
         failures = isFetched ? 0 : failures + 1;
         if (!isFetched) {
           const isKnown = (await tenantLists.fetchedAt()) !== undefined;
@@ -63,32 +59,26 @@ export function keepTenantLists(
       }
       if (!(await tenantLists.reload())) return;
       const grown = access === undefined ? undefined : await tenantLists.haveChanged();
-      if (grown !== undefined) await redriveAllowed(runtime, grown);
+      if (grown !== undefined) await redriveAllowed(parts, grown);
       clearTimeout(late);
       known.resolve();
     },
-    onError: (error) => rarely.warn({ err: error }, "value_lists.check_failed"),
-  });
-  return {
-    known: known.promise,
     async close() {
       clearTimeout(late);
       known.resolve();
-      await polling.close();
     },
   };
 }
 
-async function isDue({ clock, tenantLists }: Runtime): Promise<boolean> {
+async function isDue({ clock, tenantLists }: Uses<"clock" | "tenantLists">): Promise<boolean> {
   return (await tenantLists.areDue(clock.now())) && tenantLists.claim(CLAIM_MS);
 }
 
 async function requestLists(
-  runtime: Runtime,
+  { clock, log, rarely, tenantLists }: Uses<"clock" | "log" | "rarely" | "tenantLists">,
   access: ServiceAccess,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { clock, log, rarely, tenantLists } = runtime;
   const permit = await access.quota.acquire("live", signal);
   const reply = await access.client.schemaConfig(permit);
   if (reply.kind === "schema") {

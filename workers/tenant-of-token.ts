@@ -1,4 +1,4 @@
-import type { TokenDoubt } from "../src/state/heartbeats.ts";
+import type { TokenDoubt } from "../src/core/state/heartbeats.ts";
 
 /** Whether this process may send with a token. */
 export class TenantOfToken {

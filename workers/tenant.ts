@@ -2,16 +2,13 @@
  * Makes sure of a token's tenant before anything is sent with it: a token that has changed may be that of
  * another tenant, and persons would reach a stranger. What the ledger knows must be there.
  */
-import { backoffMs } from "../src/event/backoff.ts";
-import type { ServiceAddress } from "../src/service/open-service.ts";
-import type { TokenDoubt } from "../src/state/heartbeats.ts";
-import { tokenName } from "../src/state/known-service.ts";
-import { startPolling, type Polling } from "./poll.ts";
-import type { Runtime } from "./runtime.ts";
+import { backoffMs } from "../src/core/event/backoff.ts";
+import type { ServiceAddress } from "../src/core/service/open-service.ts";
+import type { TokenDoubt } from "../src/core/state/heartbeats.ts";
+import { tokenName } from "../src/core/state/known-service.ts";
+import type { ChoreWork } from "./chores.ts";
+import type { Uses } from "./parts.ts";
 import type { ServiceAccess } from "./service-access.ts";
-
-/** How often the token is looked at, ms. */
-const CHECK_MS = 1000;
 
 /** This many relations must be missing before a token counts as another tenant's: one may be gone. */
 const SAMPLES = 3;
@@ -22,12 +19,14 @@ const PAUSES = { firstMs: 1000, longestMs: 60_000 };
 /** The relations of another tenant's token are looked for again after this, ms. */
 const FOREIGN_PAUSE_MS = 600_000;
 
+type MeetParts = Uses<"knownService" | "ledger" | "tenant">;
+
 /**
  * Accepts a token that needs no request: it was accepted before, or the ledger knows no relation.
  * @returns otherwise the relations that must be there.
  */
 export async function meetTenant(
-  { knownService, ledger, tenant }: Runtime,
+  { knownService, ledger, tenant }: MeetParts,
   token: string,
 ): Promise<readonly string[]> {
   const name = tokenName(token);
@@ -42,11 +41,11 @@ export async function meetTenant(
 
 /** Checks each new token. A check costs one request, and as many as SAMPLES if it is another tenant's. */
 export function keepTenantKnown(
-  runtime: Runtime,
+  parts: MeetParts & Uses<"log">,
   access: ServiceAccess,
   { token }: ServiceAddress,
-): Polling {
-  const { knownService, log, rarely, tenant } = runtime;
+): ChoreWork {
+  const { knownService, log, tenant } = parts;
   let checked = "";
   let checks = 0;
   let failures = 0;
@@ -70,13 +69,12 @@ export function keepTenantKnown(
     if (tenant.doubt === undefined) log.info({}, "service.tenant_known");
     else log.error({ why: tenant.doubt }, "service.tenant_unknown");
   });
-  const polling = startPolling({
-    everyMs: CHECK_MS,
-    async step(signal) {
+  return {
+    async run(signal) {
       const own = token();
       // A former token may be back, that of the ledger's tenant.
       if (tenant.isKnown(own)) return tenant.accept(own);
-      const known = await meetTenant(runtime, own);
+      const known = await meetTenant(parts, own);
       if (known.length === 0) return;
       if (own !== checked) {
         checked = own;
@@ -89,13 +87,7 @@ export function keepTenantKnown(
       checks += 1;
       await check(own, [...known.slice(from), ...known.slice(0, from)], signal);
     },
-    onError: (error) => rarely.warn({ err: error }, "service.tenant_unchecked"),
-  });
-  return {
-    async close() {
-      unlisten();
-      await polling.close();
-    },
+    close: async () => unlisten(),
   };
 }
 

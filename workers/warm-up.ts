@@ -4,15 +4,16 @@
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { listPages } from "../src/service/list-pages.ts";
-import type { Reply } from "../src/service/reply.ts";
-import { tokenName } from "../src/state/known-service.ts";
-import type { WarmUp } from "../src/state/ledger.ts";
-import { retryDelay } from "../src/sync/settled.ts";
-import { inSlices } from "../src/ops/in-slices.ts";
-import { rowOf, type LedgerRow } from "../src/sync/ledger-row.ts";
-import { startPolling, type Polling } from "./poll.ts";
-import type { Runtime } from "./runtime.ts";
+import { listPages } from "../src/core/service/list-pages.ts";
+import type { Reply } from "../src/core/service/reply.ts";
+import { tokenName } from "../src/core/state/known-service.ts";
+import type { WarmUp } from "../src/core/state/ledger.ts";
+import { reasonAt } from "../src/core/sync/service-reply.ts";
+import { retryDelay } from "../src/core/sync/retry.ts";
+import { inSlices } from "../src/base/in-slices.ts";
+import { rowOf, type LedgerRow } from "../src/core/sync/ledger-row.ts";
+import type { Step } from "./chores.ts";
+import type { Uses } from "./parts.ts";
 import type { ServiceAccess } from "./service-access.ts";
 
 /** After this many failures in a row, changes are sent without a warm ledger. */
@@ -25,36 +26,43 @@ const OUTAGE_PART = 1 / 12;
 const ENDLESS = "the list repeats itself";
 const OWN_ERROR = "an error of crmsync, see its log";
 
-/** How often the ledger is checked, ms: how long a lost one may go unnoticed. */
-const CHECK_MS = 500;
+type WarmUpParts = Uses<
+  | "clock"
+  | "config"
+  | "guards"
+  | "keptFields"
+  | "keyring"
+  | "knownService"
+  | "ledger"
+  | "log"
+  | "rarely"
+  | "tenant"
+>;
 
-export function keepLedgerWarm(runtime: Runtime, access: ServiceAccess): Polling {
-  const { clock, config, ledger, rarely } = runtime;
+export function keepLedgerWarm(parts: WarmUpParts, access: ServiceAccess): Step {
+  const { clock, config, guards, ledger, rarely } = parts;
   const owner = randomUUID();
   let failures = 0;
-  return startPolling({
-    everyMs: CHECK_MS,
-    async step(signal) {
-      if (await ledger.noticeLoss()) rarely.error({}, "ledger.lost");
-      const warmUp = await ledger.warmUp();
-      if (!isListDue(warmUp, config.QUOTA_HOUR_MS, clock.now()) || !(await access.mayAsk())) return;
-      // Look first whether Redis went back: what is listed before this is noticed is forgotten again.
-      await runtime.guards.checked(0);
-      // A permit may be an hour away: no other process lists meanwhile.
-      const result = await ledger.lease.whileHeld(owner, () =>
-        listFrom(warmUp, runtime, access, signal).catch(async (error: unknown) => {
-          if (signal.aborted) throw error;
-          rarely.warn({ err: error }, "ledger.warm_up_interrupted");
-          await ledger.listingFailed(OWN_ERROR);
-          return "failed" as const;
-        }),
-      );
-      if (result === undefined) return;
-      failures = result === "failed" ? failures + 1 : 0;
-      if (result === "failed") await pauseOrContinueCold(runtime, failures, signal);
-    },
-    onError: (error) => rarely.warn({ err: error }, "ledger.warm_up_interrupted"),
-  });
+  return async (signal) => {
+    const known = await ledger.unlessLost();
+    if (known === undefined) rarely.error({}, "ledger.lost");
+    const warmUp = known ?? (await ledger.warmUp());
+    if (!isListDue(warmUp, config.QUOTA_HOUR_MS, clock.now()) || !(await access.mayAsk())) return;
+    // Look first whether Redis went back: what is listed before this is noticed is forgotten again.
+    await guards.checked(0);
+    // A permit may be an hour away: no other process lists meanwhile.
+    const result = await ledger.lease.whileHeld(owner, () =>
+      listFrom(warmUp, parts, access, signal).catch(async (error: unknown) => {
+        if (signal.aborted) throw error;
+        rarely.warn({ err: error }, "ledger.warm_up_interrupted");
+        await ledger.listingFailed(OWN_ERROR);
+        return "failed" as const;
+      }),
+    );
+    if (result === undefined) return;
+    failures = result === "failed" ? failures + 1 : 0;
+    if (result === "failed") await pauseOrContinueCold(parts, failures, signal);
+  };
 }
 
 /**
@@ -74,7 +82,7 @@ export function isListDue(warmUp: WarmUp, hourMs: number, now: number): boolean 
 }
 
 async function pauseOrContinueCold(
-  { clock, config, ledger, log }: Runtime,
+  { clock, config, ledger, log }: WarmUpParts,
   failures: number,
   signal: AbortSignal,
 ): Promise<void> {
@@ -89,14 +97,14 @@ async function pauseOrContinueCold(
 /** Continues the listing where the last run ended. It is bound to the token that it begins with. */
 async function listFrom(
   { cursor }: WarmUp,
-  runtime: Runtime,
+  parts: WarmUpParts,
   access: ServiceAccess,
   signal: AbortSignal,
 ): Promise<"done" | "failed" | "again"> {
-  const { clock, keptFields, keyring, ledger, log } = runtime;
+  const { clock, keptFields, keyring, ledger, log } = parts;
   const fingerprintOf = await keyring.fingerprintOf(await keptFields.current());
   const token = access.token();
-  if (!(await isOfLedger(token, runtime))) return "again";
+  if (!(await isOfLedger(token, parts))) return "again";
   const service = {
     client: access.client,
     acquire: () => access.quota.acquire("live", signal),
@@ -111,8 +119,8 @@ async function listFrom(
       return { ends: "again" };
     }
     if (reply.kind !== "page")
-      return { ends: await listingFailed(runtime, access, reply, cursor !== undefined) };
-    if (asked.isEndless) return { ends: await listingEndless(runtime) };
+      return { ends: await listingFailed(parts, access, reply, cursor !== undefined) };
+    if (asked.isEndless) return { ends: await listingEndless(parts) };
     const rows: [string, LedgerRow][] = [];
     // A page of 5000 takes a tenth of a second: other work goes on in between.
     await inSlices(reply.relations, (relation) => {
@@ -131,7 +139,7 @@ async function listFrom(
 /** Whether the token still is of the ledger's tenant: another process may have begun with another one. */
 async function isOfLedger(
   token: string,
-  { knownService, tenant }: Pick<Runtime, "knownService" | "tenant">,
+  { knownService, tenant }: Uses<"knownService" | "tenant">,
 ): Promise<boolean> {
   const name = tokenName(token);
   const isKnown = await knownService.hasToken(name);
@@ -142,7 +150,7 @@ async function isOfLedger(
 }
 
 /** What was listed is believed. What was not may be there all the same: changes go on cold. */
-async function listingEndless({ clock, ledger, log }: Runtime): Promise<"done"> {
+async function listingEndless({ clock, ledger, log }: WarmUpParts): Promise<"done"> {
   const { relations } = await ledger.warmUp();
   log.error({ relations }, "ledger.list_endless");
   await ledger.restartWarmUp();
@@ -152,7 +160,7 @@ async function listingEndless({ clock, ledger, log }: Runtime): Promise<"done"> 
 }
 
 async function listingFailed(
-  { ledger, log }: Runtime,
+  { ledger, log }: WarmUpParts,
   access: ServiceAccess,
   reply: Exclude<Reply<"list">, { kind: "page" }>,
   resumed: boolean,
@@ -165,7 +173,10 @@ async function listingFailed(
   }
   // The cursor may have expired: start again.
   if (reply.kind === "rejected" && resumed) await ledger.restartWarmUp();
-  const reason = reply.kind === "unavailable" ? reply.reason : `${reply.kind} ${reply.status}`;
+  const reason =
+    reply.kind === "unavailable"
+      ? reasonAt(reply.reason, access.baseUrl)
+      : `${reply.kind} ${reply.status}`;
   await ledger.listingFailed(reason);
   log.warn({ reply: reply.kind, reason }, "ledger.listing_failed");
   return "failed";

@@ -1,20 +1,21 @@
 /** `crmsync approvals`: acts of one person that wait for another one. */
+import { crmsync } from "../base/command.ts";
 import { Command } from "commander";
-import { carryOut } from "../approvals/carry-out.ts";
+import { carryOut } from "../people/approvals/carry-out.ts";
 import {
   approve,
   findApproval,
   readApprovals,
   reject,
   requirePerson,
-} from "../approvals/decide.ts";
-import { loadMapping } from "../mapping/load-mapping.ts";
-import type { Mapping } from "../mapping/mapping.ts";
-import { printable } from "../ops/printable.ts";
-import type { Approval } from "../state/approvals.ts";
-import { askedText, endText } from "../status/approval-text.ts";
-import { clockTime } from "../status/clock-time.ts";
-import type { Stores } from "../status/stores.ts";
+} from "../people/approvals/decide.ts";
+import { loadMapping } from "../intake/mapping/load-mapping.ts";
+import type { Mapping } from "../intake/mapping/mapping.ts";
+import { printable } from "../base/printable.ts";
+import type { Approval } from "../core/state/approvals.ts";
+import { aboutText, askedText, endText } from "../operate/status/approval-text.ts";
+import { clockTime } from "../operate/status/clock-time.ts";
+import type { Stores } from "../operate/status/stores.ts";
 import { actorOf, withStores } from "./operator.ts";
 import { print, printEither } from "./output.ts";
 
@@ -47,7 +48,8 @@ your name. The person who asked cannot approve. docs/approvals.md describes it.`
         const actor = await actorOf(stores);
         requirePerson(actor, "approve");
         const approved = one.state === "approved" ? one : await approve(stores, one, actor);
-        return one.act === "plan" ? approved : doIt(stores, approved);
+        const isLeft = approved.state === "approved" && one.act !== "plan";
+        return isLeft ? doIt(stores, approved) : approved;
       }),
     );
   approvals
@@ -85,7 +87,7 @@ async function decide(
     const { file, host, isByDaemon } = one.plan;
     const how = isByDaemon
       ? `the daemon on ${host} carries it out now`
-      : `on ${host}, run: crmsync reconcile --apply ${file}`;
+      : `on ${host}, run: ${crmsync`reconcile --apply ${file}`}`;
     print(printable(how));
   });
 }
@@ -107,13 +109,17 @@ async function doIt(stores: Stores, one: Approval): Promise<Approval> {
 }
 
 const printOne = async (stores: Stores, one: Approval, json: true | undefined): Promise<void> =>
-  printEither(json, json && (await jsonOf(stores, one)), printable(textOf(one)));
+  printEither(
+    json,
+    json && (await jsonOf(stores, one)),
+    `${printable(textOf(one))}\n        ${printable(aboutText(one))}`,
+  );
 
 const textOf = (one: Approval): string =>
   `${one.id}  ${one.asker.by} asked at ${clockTime(one.askedAt)} to ${askedText(one)}${one.reason === undefined ? "" : ` (${one.reason})`}: it ${endText(one)}`;
 
 async function jsonOf({ approvals }: Stores, one: Approval) {
-  const { act, asker, at, decider, expiresAt, names, plan, says, state, what } = one;
+  const { act, asker, at, decider, expiresAt, mapping, names, plan, says, state, what } = one;
   const iso = (ms: number) => new Date(ms).toISOString();
   return {
     id: one.id,
@@ -129,7 +135,13 @@ async function jsonOf({ approvals }: Stores, one: Approval) {
     says,
     names,
     plan,
+    mapping,
     records: one.count,
+    gone: one.gone,
+    about: one.about.map(({ since, ...group }) => ({
+      ...group,
+      ...(since !== undefined && { since: iso(since) }),
+    })),
     items: (await approvals.items(one.id)).map(([name]) => name),
   };
 }

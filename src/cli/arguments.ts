@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from "commander";
-import { nearest } from "../mapping/nearest.ts";
-import { UserError } from "../ops/user-error.ts";
-import type { Similar } from "../state/record-names.ts";
+import { nearest } from "../intake/mapping/compare-texts.ts";
+import { UserError } from "../base/user-error.ts";
+import type { Similar } from "../core/state/record-names.ts";
 
 /** More values than this are listed only when a wrong one was given. */
 const MAX_IN_HELP = 15;

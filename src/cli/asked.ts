@@ -1,10 +1,11 @@
 /** Prints that an act waits for another person. */
-import { ask, needsApproval } from "../approvals/decide.ts";
-import { printable } from "../ops/printable.ts";
-import type { Approval, Asked, AskedItem } from "../state/approvals.ts";
-import { askedText } from "../status/approval-text.ts";
-import { clockTime } from "../status/clock-time.ts";
-import type { Stores } from "../status/stores.ts";
+import { crmsync } from "../base/command.ts";
+import { ask, needsApproval } from "../people/approvals/decide.ts";
+import { printable } from "../base/printable.ts";
+import type { Approval, Asked, AskedItem } from "../core/state/approvals.ts";
+import { askedText } from "../operate/status/approval-text.ts";
+import { clockTime } from "../operate/status/clock-time.ts";
+import type { Stores } from "../operate/status/stores.ts";
 import { actorOf } from "./operator.ts";
 import { printEither } from "./output.ts";
 
@@ -42,8 +43,8 @@ export function printAsked(one: Approval, json: boolean | undefined): void {
   const after =
     one.plan === undefined
       ? ""
-      : `; then run crmsync reconcile --apply ${one.plan.file} on ${one.plan.host} again`;
+      : `; then run ${crmsync`reconcile --apply ${one.plan.file}`} on ${one.plan.host} again`;
   const document = { asked: { id, act: one.act, expiresAt: new Date(expiresAt).toISOString() } };
-  const text = `asked: approval ${id}, to ${askedText(one)}. Another person approves it on the console, or with crmsync approvals approve ${id}${after}. It expires at ${until}`;
+  const text = `asked: approval ${id}, to ${askedText(one)}. Another person approves it on the console, or with ${crmsync`approvals approve ${id}`}${after}. It expires at ${until}`;
   printEither(json, document, printable(text));
 }

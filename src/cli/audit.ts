@@ -1,29 +1,15 @@
 /** `crmsync audit`: verifies audit trails, and prints their newest lines. */
-import { resolve } from "node:path";
 import { Command, InvalidArgumentError } from "commander";
-import { whereOf } from "../audit/file-sink.ts";
-import { headText, LineHashes, parseHead, type Head, readLines } from "../audit/line.ts";
-import {
-  chainText,
-  Verification,
-  type Fault,
-  type KnownHead,
-  type Verified,
-} from "../audit/verify.ts";
-import { readConfig, type Config } from "../config.ts";
-import { counted } from "../ops/counted.ts";
-import { UserError } from "../ops/user-error.ts";
+import { headText, parseHead, type Head } from "../people/audit/line.ts";
+import { chainText, type Fault, type Verified } from "../people/audit/verify.ts";
+import { trailFiles, verifyFiles, type VerifyOptions } from "../people/audit/verify-files.ts";
+import { readConfig } from "../base/config.ts";
+import { counted } from "../base/counted.ts";
 import { printEither } from "./output.ts";
 import { withStores } from "./operator.ts";
 
 /** So many faults are printed for people, at most. */
 const MAX_PRINTED = 100;
-
-interface VerifyOptions {
-  readonly head?: readonly Head[];
-  readonly after?: Head;
-  readonly json?: true;
-}
 
 export function auditCommand(): Command {
   const audit = new Command("audit").description(
@@ -34,7 +20,7 @@ export function auditCommand(): Command {
     .description("find missing, changed, inserted, moved and cut-off lines of the audit trail")
     .argument(
       "[files...]",
-      "its files, the oldest first (.gz too; - for standard input); default: AUDIT_LOG",
+      "its files, the oldest first (.gz too; - for standard input); default: AUDIT_LOG and what it was rotated to",
     )
     .option(
       "--head <head>",
@@ -57,66 +43,26 @@ With AUDIT_KEY the lines are checked with it. Exit code: 1 if there is a fault.`
   return audit;
 }
 
-async function verify(given: readonly string[], options: VerifyOptions): Promise<void> {
+async function verify(
+  given: readonly string[],
+  options: VerifyOptions & { readonly json?: true },
+): Promise<void> {
   const config = readConfig();
-  const files = given.length > 0 ? given : [auditFile(config)];
-  const { known, note } = await knownHeads(files, options);
-  const verification = new Verification(new LineHashes(config.auditKeys), options.after, known);
-  for (const file of files) {
-    let number = 0;
-    for await (const text of readLines(file)) verification.add(text, file, (number += 1));
-  }
-  const verified = verification.end();
-  const notes = [
-    ...verified.notes,
-    ...(note === undefined ? endsUnknown(verified.chains, known) : [note]),
-  ];
-  const result = { ...verified, notes };
+  const files = given.length > 0 ? given : await trailFiles(config);
+  const { note, ...result } = await verifyFiles(config, files, headsInRedis, options);
+  if (result.faults.length === 0 && note === undefined && options.head === undefined)
+    await foundLines(result.chains);
   printEither(options.json, jsonOf(result), textOf(result));
-  if (verified.faults.length > 0) process.exitCode = 1;
+  if (result.faults.length > 0) process.exitCode = 1;
 }
 
-function auditFile({ AUDIT_LOG }: Config): string {
-  if (AUDIT_LOG !== undefined && AUDIT_LOG !== "stdout") return AUDIT_LOG;
-  throw new UserError("name the files of the audit trail: AUDIT_LOG names none here");
-}
+const headsInRedis = () => withStores(({ auditActs }) => auditActs.heads());
 
-/** To be called before the files are read: a line that is written meanwhile is no fault. */
-async function knownHeads(
-  files: readonly string[],
-  { head }: VerifyOptions,
-): Promise<{ known: KnownHead[]; note?: Fault }> {
-  if (head !== undefined) {
-    return { known: head.map((one) => ({ head: one, from: "--head", isRequired: true })) };
-  }
-  const paths = files.map((file) => resolve(file));
-  const places = new Set(paths.map(whereOf));
-  const known: KnownHead[] = [];
-  try {
-    await withStores(async ({ auditActs }) => {
-      for (const [chain, { where, ...stored }] of await auditActs.heads()) {
-        const isRequired = places.has(where);
-        // A container has another host name each time.
-        const isSamePath = paths.some((path) => where.startsWith(`${path} on `));
-        const elsewhere = isSamePath ? where : undefined;
-        known.push({ head: { chain, ...stored }, from: "Redis", isRequired, elsewhere });
-      }
-    });
-    return { known };
-  } catch (error) {
-    const says = `a cut-off end goes unnoticed without --head: ${(error as Error).message}`;
-    return { known, note: { file: "", line: 0, says } };
-  }
-}
-
-/** Chains whose end nothing outside these files confirms. */
-function endsUnknown(chains: Verified["chains"], known: readonly KnownHead[]): Fault[] {
-  return chains.flatMap(({ head: { chain } }) => {
-    if (known.some(({ head }) => head.chain === chain)) return [];
-    const says = `no head of the chain ${chain} is known from elsewhere: a cut-off end goes unnoticed without --head`;
-    return [{ file: "", line: 0, says }];
+/** A trail that a process has found cut, or removed, and that is whole from its first line on, is no finding any more. */
+const foundLines = (chains: Verified["chains"]): Promise<void> =>
+  withStores(async ({ auditActs }) => {
+    for (const { first, head } of chains) if (first === 1) await auditActs.foundLines(head.chain);
   });
-}
 
 const jsonOf = ({ lines, faults, notes, chains }: Verified) => ({
   ok: faults.length === 0,

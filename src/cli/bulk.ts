@@ -1,4 +1,5 @@
 /** `crmsync bulk`: what waits in the lane bulk; pauses, resumes and drops it. */
+import { crmsync } from "../base/command.ts";
 import { Command } from "commander";
 import {
   cancelBulk,
@@ -7,12 +8,12 @@ import {
   type CancelView,
   pauseBulk,
   resumeBulk,
-} from "../bulk/pause.ts";
-import { counted } from "../ops/counted.ts";
-import { allPrintable, printable } from "../ops/printable.ts";
-import { VERSION } from "../ops/version.ts";
-import { bulkShareText, bulkText, pauseText } from "../status/bulk.ts";
-import { readStatus } from "../status/status.ts";
+} from "../whole/pause-bulk.ts";
+import { counted } from "../base/counted.ts";
+import { allPrintable, printable } from "../base/printable.ts";
+import { VERSION } from "../base/version.ts";
+import { bulkShareText, bulkText, pauseText } from "../operate/status/bulk.ts";
+import { readStatus } from "../operate/status/status.ts";
 import { confirmed, print, printEither, printJson, showBar } from "./output.ts";
 import { operatorName, withStores } from "./operator.ts";
 import { WrongUsage } from "./arguments.ts";
@@ -23,26 +24,24 @@ interface JsonOption {
 
 export function bulkCommand(): Command {
   const bulk = new Command("bulk")
-    .description(
-      "show, pause, resume or drop the lane bulk: imports, and plans of crmsync reconcile",
-    )
+    .description("show, pause, resume or drop the lane bulk: imports, and plans of comparisons")
     .addHelpText(
       "after",
       `
 A pause is for all processes and survives restarts. Requests under way end; live changes go on, and
-a live event of a record sends its waiting bulk change along. crmsync reconcile --apply waits.`,
+a live event of a record sends its waiting bulk change along. ${crmsync`reconcile --apply`} waits.`,
     );
   bulk
     .command("status")
     .description("how much waits, how many requests it needs, and when it ends")
-    .option("--json", "print as JSON: the same as `bulk` in crmsync status --json")
+    .option("--json", `print as JSON: the same as \`bulk\` in ${crmsync`status --json`}`)
     .action(status);
   bulk
     .command("pause")
     .description("send no more bulk changes, until they are resumed")
     .option(
       "--reason <text>",
-      "shown by crmsync status, sent with notifications and kept in the audit trail: no personal data",
+      "shown in the status, sent with notifications and kept in the audit trail: no personal data",
     )
     .option("--json", "print as JSON")
     .action(pause);
@@ -60,7 +59,7 @@ a live event of a record sends its waiting bulk change along. crmsync reconcile 
       "after",
       `
 A record whose change is dropped stays at the service as it is, until its next change or the next
-crmsync reconcile. Its events may be sent again. Live changes, changes under way, held changes
+comparison. Its events may be sent again. Live changes, changes under way, held changes
 and dead letters stay. A plan that was cancelled cannot be carried out again.`,
     )
     .action(cancel);
@@ -80,7 +79,7 @@ async function pause({ json, reason }: JsonOption & { readonly reason?: string }
     const { begun, pause } = await pauseBulk(stores, { by: await operatorName(stores), reason });
     const since = new Date(pause.since).toISOString();
     if (json) return printJson({ begun, paused: { ...pause, since } });
-    const until = "no bulk change is sent until crmsync bulk resume; live changes go on";
+    const until = `no bulk change is sent until ${crmsync`bulk resume`}; live changes go on`;
     print(begun ? `paused: ${until}` : printable(`was ${pauseText(pause)} already: ${until}`));
   });
 }
@@ -121,7 +120,7 @@ async function cancel({ json, yes }: JsonOption & { readonly yes?: true }): Prom
 }
 
 const STALE =
-  "A record whose change is dropped stays at the service as it is, until its next change or the next crmsync reconcile.";
+  "A record whose change is dropped stays at the service as it is, until its next change or the next comparison.";
 
 function questionOf({ plan, waiting }: CancelView): string {
   const ends =
@@ -151,6 +150,6 @@ function leftLines({ held, inbox, toFetch }: Record<"held" | "inbox" | "toFetch"
         ]),
     ...(held === 0
       ? []
-      : [`${counted(held, "held change stays", "held changes stay")}: crmsync held list`]),
+      : [`${counted(held, "held change stays", "held changes stay")}: ${crmsync`held list`}`]),
   ];
 }

@@ -1,29 +1,37 @@
 /** `crmsync dead`: lists, shows, redrives and drops dead letters. */
+import { crmsync } from "../base/command.ts";
 import { Command, InvalidArgumentError } from "commander";
-import { GROUP_ID } from "../dead-letters/group-of.ts";
-import { DEAD_REASONS } from "../sync/dead-letter.ts";
-import { EVENT_FIELDS, RECORD_FIELDS } from "../sync/outcomes.ts";
+import { GROUP_ID } from "../people/dead-letters/group-of.ts";
+import { DEAD_REASONS } from "../core/sync/dead-letter.ts";
+import { EVENT_FIELDS, RECORD_FIELDS } from "../core/sync/outcomes.ts";
 import { WHY_OPTION, isAsked } from "./asked.ts";
 import { Choice, requireSelection, similarText } from "./arguments.ts";
-import { UserError } from "../ops/user-error.ts";
-import type { StoredDeadLetter } from "../state/dead-letters.ts";
-import { RecordNames } from "../state/record-names.ts";
-import type { Stores } from "../status/stores.ts";
-import { groupDeadLetters, type DeadGroup, type DeadGroups } from "../dead-letters/group.ts";
-import { selectIds, type Filter } from "../dead-letters/select.ts";
-import { printable, allPrintable } from "../ops/printable.ts";
+import { UserError } from "../base/user-error.ts";
+import type { StoredDeadLetter } from "../core/state/dead-letters.ts";
+import { recordIds } from "../intake/mapping/record-ids.ts";
+import { RecordNames } from "../core/state/record-names.ts";
+import type { Stores } from "../operate/status/stores.ts";
+import { groupDeadLetters, type DeadGroup, type DeadGroups } from "../people/dead-letters/group.ts";
+import { selectIds, type Filter } from "../people/dead-letters/select.ts";
+import { printable, allPrintable } from "../base/printable.ts";
 import { recordAct, withStores } from "./operator.ts";
 import { print, printEither, printJson, confirmed } from "./output.ts";
-import { eventOf, laterOf, subjectOf } from "../dead-letters/stored-event.ts";
-import { itemOf } from "../approvals/carry-out.ts";
-import { dropLetters, redriveLetters, type Done } from "../dead-letters/act.ts";
-import { previewRedrive, type RedrivePreview } from "../dead-letters/preview-redrive.ts";
-import { openRedriveView } from "../dead-letters/forecast.ts";
-import { forecastText, faultOf, laterText, remedyOf, previewRows } from "../dead-letters/words.ts";
-import { loadMapping } from "../mapping/load-mapping.ts";
+import { eventOf, laterOf, subjectOf } from "../people/dead-letters/stored-event.ts";
+import { itemOf } from "../people/approvals/carry-out.ts";
+import { dropLetters, redriveLetters, type Done } from "../people/dead-letters/act.ts";
+import { previewRedrive, type RedrivePreview } from "../people/dead-letters/preview-redrive.ts";
+import { openRedriveView } from "../people/dead-letters/forecast.ts";
+import {
+  forecastText,
+  faultOf,
+  laterText,
+  remedyOf,
+  previewRows,
+} from "../people/dead-letters/words.ts";
+import { loadMapping } from "../intake/mapping/load-mapping.ts";
 import { styleText } from "node:util";
-import { counted } from "../ops/counted.ts";
-import { clockTime, duration } from "../status/clock-time.ts";
+import { counted } from "../base/counted.ts";
+import { clockTime, duration } from "../operate/status/clock-time.ts";
 
 /** As the metrics and the log name them. */
 const FIELDS = [...new Set([...RECORD_FIELDS, ...EVENT_FIELDS, "other"])];
@@ -139,7 +147,7 @@ export async function findAll(
 async function noneOf(name: string, lookup: RecordNames): Promise<UserError> {
   const hint = GROUP_ID.test(name)
     ? `: it is a group, which list, redrive and drop select with --in-group ${name}`
-    : similarText(await lookup.similar(name));
+    : similarText(await lookup.similar(name, recordIds()));
   return new UserError(`there is no dead letter ${name}${hint}`);
 }
 
@@ -359,7 +367,7 @@ export function sumOfGroups({ letters, inSeveral, groups, leftOut }: DeadGroups)
   const more =
     leftOut === 0
       ? ""
-      : `; ${counted(leftOut, "more fault")} in smaller groups: crmsync dead list names them`;
+      : `; ${counted(leftOut, "more fault")} in smaller groups: ${crmsync`dead list`} names them`;
   return `${countOf(letters)} in ${counted(groups.length, "group")}${several}${more}`;
 }
 

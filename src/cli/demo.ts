@@ -1,8 +1,7 @@
 import { Command } from "commander";
 import { once } from "node:events";
-import { renderAddresses } from "../demo/addresses.ts";
+import { renderAddresses, startComponents } from "../demo/components.ts";
 import { compressClock, runDemo, explainClock } from "../demo/run-demo.ts";
-import { startComponents } from "../demo/components.ts";
 import { painter, Screen } from "../demo/screen.ts";
 import { printEither } from "./output.ts";
 import { wholeNumber } from "./arguments.ts";

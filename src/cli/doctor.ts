@@ -1,10 +1,11 @@
 import { styleText } from "node:util";
 import { Command } from "commander";
-import { readConfig } from "../config.ts";
-import { checkAll } from "../doctor/check-all.ts";
-import { printable, printableLines } from "../ops/printable.ts";
+import { readConfig } from "../base/config.ts";
+import { checkAll } from "../operate/doctor/check-all.ts";
+import { printable, printableLines } from "../base/printable.ts";
+import { operatorName } from "./operator.ts";
 import { printJson } from "./output.ts";
-import type { Check } from "../doctor/check.ts";
+import type { Check } from "../operate/doctor/check.ts";
 
 const MARKS = { ok: "✓", warn: "!", fail: "✗" } as const;
 const STYLES = { ok: "green", warn: "yellow", fail: "red" } as const;
@@ -15,18 +16,24 @@ export function doctorCommand(): Command {
     .description("check everything that sync depends on; each problem comes with its remedy")
     .option("--json", "print as JSON")
     .option("--accept-types", "the types of the CRMs' fields are right as they are now")
+    .option("--refresh", "have a running process fetch the tenant's value lists now")
     .addHelpText(
       "after",
       `
-Costs one request of the service at most, and a few of each CRM. If the service grants access again after a denial, all processes continue
+Costs one request of the service at most (--refresh: another one, of that process), and a few of each CRM. If the service grants access again after a denial, all processes continue
 at once. Exit code: 1 when a check has failed, else 0.`,
     )
     .action(examine);
 }
 
-async function examine(options: { acceptTypes?: true; json?: true }): Promise<void> {
+async function examine(options: {
+  acceptTypes?: true;
+  json?: true;
+  refresh?: true;
+}): Promise<void> {
   const checks: Check[] = [];
-  for (const group of checkAll(readConfig(), options.acceptTypes)) {
+  const refreshBy = options.refresh && operatorName;
+  for (const group of checkAll(readConfig(), options.acceptTypes, refreshBy)) {
     const done = await group;
     checks.push(...done);
     if (!options.json) process.stdout.write(done.map(linesOf).join(""));

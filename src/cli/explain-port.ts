@@ -1,6 +1,6 @@
 /** Says why a port could not be opened, with the variable to change. */
-import { ConfigError } from "../config.ts";
-import { UserError } from "../ops/user-error.ts";
+import { ConfigError } from "../base/config.ts";
+import { UserError } from "../base/user-error.ts";
 
 /** Node's error: it names the address on which Node could not listen, or the name that it could not resolve. */
 interface ListenError {

@@ -1,9 +1,17 @@
 /** `crmsync forget`: erases what crmsync knows of one person. */
+import { recordIds } from "../intake/mapping/record-ids.ts";
 import { Command } from "commander";
-import { isEmpty, erasePerson, findPerson, listOf, type Report } from "../forget/erase-traces.ts";
-import { TRACES, type TraceFinder, type Traces } from "../forget/find-traces.ts";
-import { loadMapping } from "../mapping/load-mapping.ts";
-import { printable, printableLines } from "../ops/printable.ts";
+import {
+  isEmpty,
+  erasePerson,
+  findPerson,
+  listOf,
+  type Report,
+} from "../people/forget/erase-traces.ts";
+import { TRACES, type TraceFinder, type Traces } from "../people/forget/find-traces.ts";
+import { loadMapping } from "../intake/mapping/load-mapping.ts";
+import { printable, printableLines } from "../base/printable.ts";
+import { crmsync } from "../base/command.ts";
 import { isAsked, WHY_OPTION } from "./asked.ts";
 import { print, printEither } from "./output.ts";
 import { operatorName, withStores } from "./operator.ts";
@@ -74,7 +82,7 @@ async function forget(names: readonly string[], { apply, json, why }: Options): 
 /** A name must be exact, so that nothing of another person is erased. */
 async function printSimilar({ lookup }: TraceFinder, names: readonly string[]): Promise<void> {
   for (const name of names) {
-    const text = similarText(await lookup.similar(name));
+    const text = similarText(await lookup.similar(name, recordIds()));
     if (text !== "") print(printable(`nothing is known of ${name}${text}`));
   }
 }
@@ -117,7 +125,7 @@ function textOf(names: readonly string[], found: Traces, report: Report | undefi
 function resultOf({ erased, left, isFileRewritten }: Report): string[] {
   const file =
     isFileRewritten === undefined
-      ? 'Redis\' append-only file holds it until it is rewritten: redis-cli -u "$REDIS_URL" bgrewriteaof'
+      ? `Redis' append-only file holds it until it is rewritten: ${crmsync`redis call bgrewriteaof`}`
       : isFileRewritten
         ? "Redis' append-only file was rewritten without it"
         : "Redis' append-only file could not be rewritten now: it holds it until the next rewrite";

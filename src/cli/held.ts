@@ -1,12 +1,19 @@
 /** `crmsync held`: lists, releases and drops changes that wait for a person. */
 import { styleText } from "node:util";
 import { Command } from "commander";
-import { choose, findAll, type Filter, dropHeld, releaseHeld, originOf } from "../held/decide.ts";
-import { counted } from "../ops/counted.ts";
-import { printable } from "../ops/printable.ts";
-import type { HeldTermination } from "../state/held-terminations.ts";
-import { clockTime } from "../status/clock-time.ts";
-import { heldBecause } from "../sync/record.ts";
+import {
+  choose,
+  findAll,
+  type Filter,
+  dropHeld,
+  releaseHeld,
+  originOf,
+} from "../people/decide-held.ts";
+import { counted } from "../base/counted.ts";
+import { printable } from "../base/printable.ts";
+import type { HeldTermination } from "../core/state/held-terminations.ts";
+import { clockTime } from "../operate/status/clock-time.ts";
+import { heldBecause } from "../core/sync/record.ts";
 import { isAsked, WHY_OPTION } from "./asked.ts";
 import { operatorName, withStores } from "./operator.ts";
 import { print, printEither } from "./output.ts";

@@ -1,16 +1,18 @@
 /** `crmsync init`: a folder with the variables and secrets that a daemon needs. */
 import { relative, resolve, join } from "node:path";
 import { Command } from "commander";
-import { examineConfig } from "../config.ts";
-import { WITHOUT_WEBHOOKS } from "../crm/connectors.ts";
-import { mappingFileOf, presetNames } from "../mapping/load-mapping.ts";
-import { MappingError } from "../mapping/mapping.ts";
-import { commandName, printEither } from "./output.ts";
+import { examineConfig } from "../base/config.ts";
+import { WITHOUT_WEBHOOKS } from "../intake/crm/connectors.ts";
+import { mappingFileOf, presetNames } from "../intake/mapping/load-mapping.ts";
+import { MappingError } from "../intake/mapping/mapping.ts";
+import { printEither } from "./output.ts";
+import { isPrintable } from "../base/printable.ts";
+import { crmsync, shell, shellWord } from "../base/command.ts";
 import { mappingTemplate, writeNew } from "./mapping.ts";
 import { WrongUsage } from "./arguments.ts";
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync } from "node:fs";
-import { UserError } from "../ops/user-error.ts";
+import { UserError } from "../base/user-error.ts";
 
 interface InitOptions {
   readonly service?: string;
@@ -39,9 +41,13 @@ function init(folder: string, { service, mapping, json }: InitOptions): void {
   const inFolder = pathsOf(resolve(folder));
   const paths = own === undefined ? inFolder : { ...inFolder, mapping: own };
   // A shell and systemd would read them differently.
-  const unquotable = [paths.folder, paths.mapping].find((path) => /['\n\r]/.test(path));
+  const unquotable = [paths.folder, paths.mapping].find(
+    (path) => path.includes("'") || !isPrintable(path),
+  );
   if (unquotable !== undefined) {
-    throw new WrongUsage(`the path ${unquotable} has a quote or a line break: choose another one`);
+    throw new WrongUsage(
+      `the path ${unquotable} has a quote or a control character: choose another one`,
+    );
   }
   const made = makeFolder(paths, {
     ...(service !== undefined && { service: addressOf(service) }),
@@ -90,15 +96,14 @@ function describe(paths: FolderPaths, { written, kept }: Made): string[] {
 }
 
 function nextSteps(paths: FolderPaths, service: string | undefined, mapping: string | undefined) {
-  const crmsync = commandName();
   return [
     ...(service === undefined ? [`write the address of the service into ${paths.env}`] : []),
     `write the token of the service into ${paths.secret("service_token")}`,
     ...(mapping === undefined
       ? []
-      : [`adapt the mapping file, then: ${crmsync} mapping check ${paths.mapping}`]),
+      : [`adapt the mapping file, then: ${crmsync`mapping check ${paths.mapping}`}`]),
     `in each terminal: ${loadCommand(paths.env)}`,
-    `${crmsync} start, and in another terminal: ${crmsync} doctor`,
+    `${crmsync`start`}, and in another terminal: ${crmsync`doctor`}`,
   ];
 }
 
@@ -184,29 +189,29 @@ export function variablesText(
 # A shell loads them by: ${loadCommand(env)}
 
 # The address of the service, without /v1.1, and the file of its token.
-SERVICE_BASE_URL=${quoted(service)}
-SERVICE_TOKEN_FILE=${quoted(secret("service_token"))}
+SERVICE_BASE_URL=${service && shellWord(service)}
+SERVICE_TOKEN_FILE=${shellWord(secret("service_token"))}
 # The day on which the service made the token, as 2026-01-31: crmsync warns before the token has expired.
 # SERVICE_TOKEN_ISSUED_AT=
 
 # Files of crmsync itself. Without REDIS_URL it runs a redis-server of its own, whose data lies there, too.
-DATA_DIR=${quoted(`${folder}/data`)}
+DATA_DIR=${shellWord(`${folder}/data`)}
 # REDIS_URL=redis://127.0.0.1:6379
 
 # What becomes of the CRM's records. Without a mapping file they must be payloads of the service.
-${hasMapping ? "" : "# "}MAPPING=${quoted(mapping)}
+${hasMapping ? "" : "# "}MAPPING=${shellWord(mapping)}
 ${pullFrom === undefined ? "" : pullText(pullFrom)}
 # Events by HTTP, from this machine only, with the token of the file.
 HTTP_HOST=127.0.0.1
 HTTP_PORT=8080
-INGEST_TOKEN_FILE=${quoted(secret("ingest_token"))}
+INGEST_TOKEN_FILE=${shellWord(secret("ingest_token"))}
 
 # Tokens of people: who looks, and who acts.
-VIEWER_TOKEN_FILE=${quoted(secret("viewer_token"))}
-OPERATOR_TOKEN_FILE=${quoted(secret("operator_token"))}
+VIEWER_TOKEN_FILE=${shellWord(secret("viewer_token"))}
+OPERATOR_TOKEN_FILE=${shellWord(secret("operator_token"))}
 
 # Encrypts what crmsync writes into Redis.
-STATE_KEY_FILE=${quoted(secret("state_key"))}
+STATE_KEY_FILE=${shellWord(secret("state_key"))}
 `;
 }
 
@@ -215,7 +220,4 @@ const pullText = ({ name, needs }: NonNullable<VariableOptions["pullFrom"]>): st
 PULL_FROM=${name}
 ${needs.map((variable) => `# ${variable}=\n`).join("")}`;
 
-export const loadCommand = (env: string): string => `set -a; . ${quoted(env)}; set +a`;
-
-/** Single quotes mean the same to a shell and to systemd. */
-const quoted = (text: string): string => (/^[\w./:@%+-]*$/.test(text) ? text : `'${text}'`);
+export const loadCommand = (env: string): string => shell`set -a; . ${env}; set +a`;

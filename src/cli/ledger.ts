@@ -1,7 +1,8 @@
 /** `crmsync ledger`: shows what is known of the service, and makes crmsync ask it again. */
+import { crmsync } from "../base/command.ts";
 import { Command } from "commander";
-import { counted } from "../ops/counted.ts";
-import { UserError } from "../ops/user-error.ts";
+import { counted } from "../base/counted.ts";
+import { UserError } from "../base/user-error.ts";
 import { recordAct, withStores } from "./operator.ts";
 import { printEither } from "./output.ts";
 
@@ -24,7 +25,7 @@ export function ledgerCommand(): Command {
       "after",
       `
 No change is lost, and no older state is sent after a newer one. The whole ledger costs one request per 5000 relations; changes wait until it is warm again. One record costs a request at its next change.
-The order of events stays. To erase all that crmsync keeps of one person: crmsync forget.`,
+The order of events stays. To erase all that crmsync keeps of one person: ${crmsync`forget`}.`,
     )
     .action(forget);
   return ledger;

@@ -2,8 +2,8 @@
 /** The command line. It loads only what the command needs, to keep a daemon small. */
 // This file imports only what an old Node has too, so that it can say there that Node is too old.
 import nodeModule from "node:module";
-import { nodeProblem } from "../ops/version.ts";
-import { compileOnMainThread } from "../ops/v8-flags.ts";
+import { nodeProblem } from "../base/version.ts";
+import { compileOnMainThread } from "../base/v8-flags.ts";
 
 const problem = nodeProblem(process.versions.node);
 if (problem !== undefined) {

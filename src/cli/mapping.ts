@@ -1,24 +1,35 @@
 import { Command } from "commander";
-import { EXIT_CONFIG } from "../config.ts";
-import { CONNECTORS } from "../crm/connectors.ts";
-import { loadMapping, mappingFileOf, presetNames } from "../mapping/load-mapping.ts";
-import { checkDeletions } from "../mapping/check-deletions.ts";
-import { businessRelationMapping } from "../mapping/business-relation.ts";
-import { mappingWarnings, MODULE_WARNING } from "../mapping/mapping-warnings.ts";
-import { MappingError, type Mapping, type CrmRecord } from "../mapping/mapping.ts";
-import { unreadLines } from "../mapping/unread-paths.ts";
-import { examineMappingFile, mappingText } from "../mapping/read-mapping-file.ts";
-import { MODULE } from "../mapping/read-whens.ts";
-import { printable } from "../ops/printable.ts";
-import { readInputs, unreadIn, inputOfRecord } from "../preview/read-records.ts";
-import { print, printJson, commandName } from "./output.ts";
+import { EXIT_CONFIG } from "../base/config.ts";
+import { CONNECTORS } from "../intake/crm/connectors.ts";
+import { loadMapping, mappingFileOf, presetNames } from "../intake/mapping/load-mapping.ts";
+import {
+  checkDeletions,
+  mappingWarnings,
+  MODULE_WARNING,
+  placeholderFields,
+} from "../intake/mapping/mapping-warnings.ts";
+import { businessRelationMapping } from "../intake/mapping/business-relation.ts";
+import { MappingError, type Mapping, type CrmRecord } from "../intake/mapping/mapping.ts";
+import { unreadLines } from "../intake/mapping/unread-paths.ts";
+import { examineMappingFile, mappingText, MODULE } from "../intake/mapping/read-mapping-file.ts";
+import { printable } from "../base/printable.ts";
+import {
+  inputOfRecord,
+  inputsOfText,
+  readInputs,
+  readText,
+  unreadIn,
+} from "../whole/preview/read-records.ts";
+import { senderOf } from "../whole/preview/webhook-bodies.ts";
+import { print, printJson } from "./output.ts";
+import { crmsync } from "../base/command.ts";
 import { relative, basename, dirname, join } from "node:path";
 import { styleText } from "node:util";
-import { readCases, casesFileOf, casesText } from "../preview/mapping-cases.ts";
-import { runCase, type Difference } from "../preview/run-case.ts";
-import { guessMapping } from "../mapping/guess-mapping.ts";
-import { UserError } from "../ops/user-error.ts";
-import { previewOne, unknownService } from "../preview/preview-one.ts";
+import { readCases, casesFileOf, casesText } from "../whole/preview/mapping-cases.ts";
+import { runCase, type Difference } from "../whole/preview/run-case.ts";
+import { guessMapping } from "../intake/mapping/guess-mapping.ts";
+import { UserError } from "../base/user-error.ts";
+import { previewOne, unknownService } from "../whole/preview/preview-one.ts";
 import { Choice, WrongUsage } from "./arguments.ts";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 
@@ -91,6 +102,8 @@ async function unreadOf(mapping: Mapping, { sample, ...options }: CheckOptions):
   return unreadLines(unreadIn(inputs, mapping)).map(printable);
 }
 
+const PIPEDRIVE = "pipedrive";
+
 /** All mistakes of a mapping file, and as warnings what its author probably did not mean. */
 async function examine(name: string): Promise<{ problems: readonly string[]; warnings: string[] }> {
   if (name === businessRelationMapping.name) return { problems: [], warnings: [] };
@@ -107,7 +120,14 @@ async function examine(name: string): Promise<{ problems: readonly string[]; war
   const { file } = examineMappingFile(text, name);
   const deletions = file === undefined ? [] : await checkDeletions(file);
   const { problems } = examineMappingFile(text, name, deletions);
-  return { problems, warnings: file === undefined ? [] : mappingWarnings(file) };
+  if (file === undefined) return { problems, warnings: [] };
+  const copy = crmsync`mapping init --from pipedrive FILE`;
+  const where = name === PIPEDRIVE ? `, in a copy: ${copy}` : "";
+  const preset = mappingText(mappingFileOf(PIPEDRIVE));
+  return {
+    problems,
+    warnings: [...mappingWarnings(file), ...placeholderFields(file, preset, where)],
+  };
 }
 
 export function addTestCommand(mapping: Command): void {
@@ -177,8 +197,8 @@ export function addInitCommand(mapping: Command): void {
     .addHelpText(
       "after",
       `
---record takes what preview takes: a record, an event, a webhook's body or an export. The cases, in
-NAME.test.yaml, then hold the values of that record.`,
+--record takes a record, an event or an export; of the body of a CRM's webhook it names the preset.
+The cases, in NAME.test.yaml, then hold the values of that record.`,
     )
     .action(init);
 }
@@ -189,7 +209,7 @@ async function init(file: string, { from, object, record }: InitOptions): Promis
     throw new WrongUsage(
       "--record guesses a mapping, --from takes a preset: leave one of them out",
     );
-  const sample = record === undefined ? undefined : await readSample(record, object);
+  const sample = record === undefined ? undefined : await readSample(record, object, file);
   const text = sample?.text ?? mappingTemplate(from ?? "generic");
   if (file === "-") {
     process.stdout.write(text);
@@ -197,19 +217,26 @@ async function init(file: string, { from, object, record }: InitOptions): Promis
   }
   if (!writeNew(file, text))
     throw new UserError(`${file} already exists; choose another file name`);
+  const lacks = sample?.lacks ?? [];
+  if (lacks.length > 0) {
+    process.stdout.write(
+      `${file} was written, without ${lacks.join(" and ")}: the service requires this, and no field of the record has a usual name of it. Write it, then run:
+  ${crmsync`mapping check ${file}`}\n`,
+    );
+    return;
+  }
   const cases = casesFileOf(file);
   const isNew = writeNew(
     cases,
     sample === undefined ? casesTemplate(from ?? "generic", file) : await casesOf(sample, file),
   );
-  const crmsync = commandName();
   const also = isNew ? `, and ${cases} with two cases of it` : `; ${cases} stays as it is`;
-  const options = sample === undefined ? "" : ` --object ${sample.object}${sample.idOption}`;
+  const options = sample === undefined ? [] : ["--object", sample.object, ...sample.idOption];
   process.stdout.write(
     `${file} was written${also}. Adapt it to your CRM, then run:
-  ${crmsync} mapping check ${file}
-  ${crmsync} mapping test ${file}
-  ${crmsync} preview ${record ?? "RECORD.json"} --mapping ${file}${options}\n`,
+  ${crmsync`mapping check ${file}`}
+  ${crmsync`mapping test ${file}`}
+  ${crmsync`preview ${record ?? "RECORD.json"} --mapping ${file} ${options}`}\n`,
   );
 }
 
@@ -220,12 +247,25 @@ interface Sample {
   readonly record: CrmRecord;
   /** The name of the file that holds the record. */
   readonly from: string;
-  readonly idOption: string;
+  readonly idOption: readonly string[];
+  readonly lacks: readonly string[];
 }
 
-/** The first record of a file, and the mapping that is guessed for it. */
-async function readSample(path: string, given: string | undefined): Promise<Sample> {
-  const { inputs } = await readInputs(path, { objects: [] }, {});
+/**
+ * The first record of a file, and the mapping that is guessed for it.
+ * @param file where the mapping is written.
+ * @throws UserError when it is a webhook's body, for which there is a preset.
+ */
+async function readSample(path: string, given: string | undefined, file: string): Promise<Sample> {
+  const { text } = await readText(path);
+  const sender = senderOf(text);
+  if (sender !== undefined) {
+    throw new UserError(
+      `${path} is a body of the webhooks of ${sender}, which crmsync reads itself: use its preset (MAPPING=${sender}), or adapt a copy of that:
+  ${crmsync`mapping init --from ${sender} ${file}`}`,
+    );
+  }
+  const { inputs } = await inputsOfText(path, text, { objects: [] }, {});
   const first = inputs.find((input) => input.record !== undefined);
   if (first?.record === undefined) throw new UserError(`${path} holds no record`);
   const { context, hasId, record } = first;
@@ -239,7 +279,7 @@ async function readSample(path: string, given: string | undefined): Promise<Samp
   const id = hasId
     ? context.recordId
     : inputOfRecord(path, record, { objects: [] }, of).context.recordId;
-  const idOption = hasId ? "" : ` --id-from ${/^\w+$/.test(idField) ? idField : `'${idField}'`}`;
+  const idOption = hasId ? [] : ["--id-from", idField];
   return { ...guessed, id, record, from, idOption };
 }
 

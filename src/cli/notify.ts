@@ -1,6 +1,6 @@
 /** `crmsync notify`: tests where notifications, and outcomes, are sent. */
 import { Command } from "commander";
-import { readConfig } from "../config.ts";
+import { readConfig } from "../base/config.ts";
 import {
   outcomesBody,
   testMessage,
@@ -9,8 +9,8 @@ import {
   openPoster,
   openSender,
   type Sent,
-} from "../notify/message.ts";
-import { UserError } from "../ops/user-error.ts";
+} from "../people/notify/message.ts";
+import { UserError } from "../base/user-error.ts";
 import { print, printJson } from "./output.ts";
 
 export function notifyCommand(): Command {

@@ -1,12 +1,12 @@
 /** Who uses a command, and what they do by it. */
 import { hostname, userInfo } from "node:os";
-import type { Actor } from "../approvals/decide.ts";
-import { readConfig, readStateConfig } from "../config.ts";
-import { UserError } from "../ops/user-error.ts";
-import { markOf, marksOf, marksOfPerson, operatorNamed } from "../people/person.ts";
-import type { Act, ActName } from "../state/audit-acts.ts";
-import { type Stores, openStores } from "../status/stores.ts";
-import { connectOperator } from "../ops/connect-redis.ts";
+import type { Actor } from "../people/approvals/decide.ts";
+import { readConfig, readStateConfig } from "../base/config.ts";
+import { UserError } from "../base/user-error.ts";
+import { markOf, marksOf, marksOfPerson, operatorNamed } from "../base/person.ts";
+import type { Act, ActName } from "../core/state/audit-acts.ts";
+import { type Stores, openStores } from "../operate/status/stores.ts";
+import { connectOperator } from "../base/connect-redis.ts";
 
 type Known = Pick<Stores, "approvals" | "config">;
 
@@ -56,12 +56,18 @@ function userName(): string {
   }
 }
 
-/** Runs a command on the state in Redis, and closes the connection after it. */
-export async function withStores(work: (stores: Stores) => Promise<void>): Promise<void> {
+/**
+ * Runs a command on the state in Redis, and closes the connection after it.
+ * @throws StateVersionError for a state that this program does not know.
+ */
+export async function withStores<Result>(
+  work: (stores: Stores) => Promise<Result>,
+): Promise<Result> {
   const config = readStateConfig();
   const stores = openStores(config, await connectOperator(config));
   try {
-    await work(stores);
+    stores.stateVersion.refuse(await stores.stateVersion.read());
+    return await work(stores);
   } finally {
     await stores.close();
   }

@@ -1,13 +1,15 @@
 /** What a command writes to stdout: lines for people, or with --json a document. */
-import { printableLines } from "../ops/printable.ts";
+import { printableLines } from "../base/printable.ts";
 import { createInterface } from "node:readline/promises";
 import { clearLine, cursorTo } from "node:readline";
-import { duration } from "../status/clock-time.ts";
-import { relative } from "node:path";
-import { fileURLToPath } from "node:url";
+import { duration } from "../operate/status/clock-time.ts";
 
 /** @param text one line or more, without external text that is not printable. */
 export const print = (text: string): void => void process.stdout.write(`${text}\n`);
+
+/** Characters on a line of the terminal; undefined: a file or a program reads. */
+export const terminalColumns = (): number | undefined =>
+  process.stdout.isTTY ? process.stdout.columns : undefined;
 
 /** @param indent by which the JSON takes several lines; else it is on one. */
 export const printJson = (document: unknown, indent?: number): void =>
@@ -84,11 +86,4 @@ export function showBar(what: string, unit: string): Bar {
       if (Number.isFinite(drawnAt)) clear();
     },
   };
-}
-
-/** How this command is called where it runs: installed, or in a checkout. */
-export function commandName(): string {
-  const isCheckout = import.meta.url.endsWith(".ts");
-  const main = relative(".", fileURLToPath(new URL("main.ts", import.meta.url)));
-  return isCheckout ? `node ${/\s/.test(main) ? `'${main}'` : main}` : "crmsync";
 }

@@ -1,36 +1,31 @@
 import { Command } from "commander";
-import { readConfig, type Config } from "../config.ts";
-import { loadMapping } from "../mapping/load-mapping.ts";
-import type { Mapping } from "../mapping/mapping.ts";
-import { unreadLines, type Unread } from "../mapping/unread-paths.ts";
-import { openService } from "../service/open-service.ts";
-import { tokenName } from "../state/known-service.ts";
-import { openStores, type Stores } from "../status/stores.ts";
-import { provenIn } from "../sync/record.ts";
-import { connectOnce } from "../ops/connect-redis.ts";
-import { previewOne, unknownService, type Body, type ServiceView } from "../preview/preview-one.ts";
+import { readConfig, type Config } from "../base/config.ts";
+import { loadMapping } from "../intake/mapping/load-mapping.ts";
+import type { Mapping } from "../intake/mapping/mapping.ts";
+import { unreadLines, type Unread } from "../intake/mapping/unread-paths.ts";
+import { openStores } from "../operate/status/stores.ts";
+import { openReader, storedView } from "../whole/preview/service-view.ts";
+import { connectOnce } from "../base/connect-redis.ts";
+import { previewOne, unknownService, type ServiceView } from "../whole/preview/preview-one.ts";
 import {
   printLine,
   printOne,
   printSummary,
   summarise,
   type PlacedPreview,
-} from "../preview/print.ts";
+} from "../whole/preview/print.ts";
 import {
   readInputs,
   unreadIn,
   type PreviewInput,
   type ReadOptions,
-} from "../preview/read-records.ts";
-import { readWebhook } from "../preview/read-webhook.ts";
-import { allPrintable, printable } from "../ops/printable.ts";
-import { UserError } from "../ops/user-error.ts";
-import { ENCODINGS, readAs } from "../snapshot/scan-file.ts";
+} from "../whole/preview/read-records.ts";
+import { readWebhook } from "../whole/preview/read-webhook.ts";
+import { allPrintable, printable } from "../base/printable.ts";
+import { UserError } from "../base/user-error.ts";
+import { ENCODINGS, readAs } from "../intake/snapshot/scan-file.ts";
 import { Choice, WrongUsage } from "./arguments.ts";
 import { print, printJson } from "./output.ts";
-
-/** How long --ask waits for a permit, ms. */
-const PERMIT_WAIT_MS = 10_000;
 
 /** Up to so many records are listed one by one before the summary. */
 const MAX_LISTED = 20;
@@ -66,7 +61,8 @@ FILE holds records as the CRM's API returns or exports them, events, or bodies o
 Nothing is sent, and no request is spent (except with --ask). The daemon's Redis, when it can be
 reached, knows whether a record would be created, updated or skipped. It holds only a fingerprint of
 each relation, so --ask is needed to show the fields that differ. For more than one record, preview
-prints the share that passes, the requests needed, and a table of values that were not understood.
+prints the share that passes, the requests needed, and by field and reason how many records have a
+problem or warning, with three examples; of values that no table or list has, up to 20.
 With --json, each line has place (in FILE), subject, result (passes, ignored, to fetch, dead letter),
 crmCode, payload, warnings, problems, status, decision (create, update, skip, fetch, reject), leaves,
 why, kept and changes; what does not apply is left out. docs/mapping.md describes them.
@@ -139,7 +135,9 @@ async function inputsOf(
       ? { ...(await readInputs(file, mapping, options)), leftOut: 0 }
       : { ...(await readWebhook(file, mapping, webhook, header)), guessed: undefined };
   if (guessed !== undefined) warn([readAs(guessed)]);
-  warn(unusable);
+  const rest = options.json === true ? 0 : Math.max(0, unusable.length - MAX_LISTED);
+  warn(unusable.slice(0, unusable.length - rest));
+  if (rest > 0) warn([`and ${rest} more; --json names each`]);
   if (leftOut > 0) process.stderr.write(`${leftOut} left out by the table of \`operation\`\n`);
   if (unusable.length > 0) process.exitCode = 1;
   return inputs;
@@ -178,6 +176,10 @@ async function openView(
     return { isBlind: true, ...unknownService(keeps), close: async () => {} };
   }
   const stores = openStores(config, redis);
+  await stores.stateVersion.check().catch(async (error: unknown) => {
+    await stores.close();
+    throw error;
+  });
   await stores.tenantLists.reload();
   if (await stores.keptFields.differFrom(keeps)) {
     process.stderr.write(
@@ -187,45 +189,10 @@ async function openView(
   const service = ask ? openReader(config, stores) : undefined;
   return {
     isBlind: false,
-    lists: stores.tenantLists.current(),
-    fingerprintOf: await stores.keyring.fingerprintOf(keeps),
-    known: async (crmCode) => provenIn(await stores.records.read(crmCode)),
-    codeOf: (subject) => stores.staged.codeOf(subject),
-    ask: service && ((crmCode) => service.read(crmCode)),
+    ...(await storedView(stores, keeps, service && ((crmCode) => service.read(crmCode)))),
     async close() {
       await service?.close();
       await stores.close();
     },
-  };
-}
-
-function openReader(config: Config, stores: Stores) {
-  const { SERVICE_BASE_URL: baseUrl } = config;
-  const token = config.secrets.SERVICE_TOKEN;
-  if (baseUrl === undefined || token === undefined) {
-    throw new UserError("--ask needs SERVICE_BASE_URL and SERVICE_TOKEN (or SERVICE_TOKEN_FILE)");
-  }
-  const value = token.value();
-  const service = openService(config, stores.redis, { baseUrl, token: () => value });
-  return {
-    async read(crmCode: string): Promise<Body | undefined> {
-      if ((await stores.knownService.hasToken(tokenName(value))) === false) {
-        throw new UserError(
-          "whether SERVICE_TOKEN is of the daemon's tenant is not known: set it as the daemon has it; see crmsync status",
-        );
-      }
-      const inTime = AbortSignal.timeout(PERMIT_WAIT_MS);
-      const permit = await service.quota.acquire("live", inTime).catch((error: unknown) => {
-        if (!inTime.aborted) throw error;
-        throw new UserError("no request may be sent now: crmsync status says why, and until when");
-      });
-      const reply = await service.client.get(permit, crmCode);
-      if (reply.kind === "found") return reply.body;
-      if (reply.kind === "missing") return undefined;
-      throw new UserError(
-        `the service did not return the relation (${reply.kind}): crmsync doctor checks token, address and connection`,
-      );
-    },
-    close: () => service.close(),
   };
 }

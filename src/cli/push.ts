@@ -1,19 +1,20 @@
+import { crmsync } from "../base/command.ts";
 import { Command } from "commander";
-import { readConfig } from "../config.ts";
-import { MemoryGate, Replication } from "../state/redis-health.ts";
-import { UnknownKey } from "../state/sealing.ts";
-import { openStores } from "../status/stores.ts";
-import { LANES, type Lane } from "../event/lane.ts";
-import { connectOnce } from "../ops/connect-redis.ts";
-import { isRedisTrouble, redisTrouble } from "../ops/redis-trouble.ts";
-import { UserError } from "../ops/user-error.ts";
+import { readConfig } from "../base/config.ts";
+import { MemoryGate, Replication } from "../core/state/redis-health.ts";
+import { UnknownKey } from "../core/state/sealing.ts";
+import { openStores } from "../operate/status/stores.ts";
+import { LANES, type Lane } from "../core/event/lane.ts";
+import { connectOnce } from "../base/connect-redis.ts";
+import { isRedisTrouble, redisTrouble } from "../base/redis-trouble.ts";
+import { UserError } from "../base/user-error.ts";
 import { Choice } from "./arguments.ts";
 import { recordAct } from "./operator.ts";
 import { printEither, showBar, type Bar } from "./output.ts";
 import { openTextFile, linesOf, type TextFile } from "./text-lines.ts";
-import { parseEvent } from "../event/crm-event.ts";
-import { parseExactly, jsonFaultAt } from "../event/exact-json.ts";
-import { printable } from "../ops/printable.ts";
+import { parseEvent } from "../core/event/crm-event.ts";
+import { parseExactly, jsonFaultAt } from "../core/event/exact-json.ts";
+import { printable } from "../base/printable.ts";
 
 /** Events sent to Redis in one round trip. */
 const CHUNK = 500;
@@ -51,7 +52,7 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
   const flush = async (): Promise<undefined> => {
     if (await memory.isClosed()) {
       throw new UserError(
-        "Redis is nearly full and accepts no events: see crmsync status, docs/runbook.md#crmsyncredisnearlyfull",
+        `Redis is nearly full and accepts no events: see ${crmsync`status`}, docs/runbook.md#crmsyncredisnearlyfull`,
       );
     }
     const contentOf = await keyring.contentHash();
@@ -159,7 +160,7 @@ function problemOf(
     const own = "lane" in value ? value.lane : undefined;
     value = { ...value, lane: own ?? lane };
   }
-  const parsed = parseEvent(value, now(), "any");
+  const parsed = parseEvent(value, now());
   if (parsed.ok) return take(value as LineEvent);
   return parsed.problems
     .map(({ field, rule, kind }) => `${field || "the event"} ${rule} (it is ${kind})`)

@@ -1,6 +1,6 @@
 import { Command } from "commander";
-import { readStateConfig } from "../config.ts";
-import { redisUrlOf } from "../ops/connect-redis.ts";
+import { readStateConfig } from "../base/config.ts";
+import { redisUrlOf } from "../base/connect-redis.ts";
 import { printEither } from "./output.ts";
 
 export function redisUrlCommand(): Command {

@@ -1,13 +1,13 @@
 import type { Command } from "commander";
-import { ConfigError, EXIT_CONFIG } from "../config.ts";
-import { MappingError } from "../mapping/mapping.ts";
-import { DataDirInUse } from "../ops/data-dir.ts";
-import { NoRedisServer } from "../ops/find-redis-server.ts";
-import { printableLines } from "../ops/printable.ts";
-import { isRedisTrouble, redisTrouble } from "../ops/redis-trouble.ts";
-import { UserError } from "../ops/user-error.ts";
-import { UnknownKey } from "../state/sealing.ts";
-import { StateVersionError } from "../state/state-version.ts";
+import { ConfigError, EXIT_CONFIG } from "../base/config.ts";
+import { MappingError } from "../intake/mapping/mapping.ts";
+import { DataDirInUse } from "../base/data-dir.ts";
+import { NoRedisServer } from "../base/find-redis-server.ts";
+import { printableLines } from "../base/printable.ts";
+import { isRedisTrouble, redisTrouble } from "../base/redis-trouble.ts";
+import { UserError } from "../base/user-error.ts";
+import { UnknownKey } from "../core/state/sealing.ts";
+import { StateVersionError } from "../core/state/state-version.ts";
 import { createProgram } from "./program.ts";
 import { WrongUsage } from "./arguments.ts";
 

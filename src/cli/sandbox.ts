@@ -1,3 +1,4 @@
+import { crmsync } from "../base/command.ts";
 import { Command, InvalidArgumentError } from "commander";
 import { parseNetwork, type Network } from "../sandbox/addresses.ts";
 import type { Environment } from "../sandbox/directory.ts";
@@ -14,7 +15,7 @@ import {
   BURST_WINDOW_MS,
   HOUR_MS,
   REQUESTS_PER_HOUR,
-} from "../service-spec/limits.ts";
+} from "../core/service-spec/limits.ts";
 import { addAdministration, ENVIRONMENTS } from "./sandbox/administration.ts";
 import { withUserErrors } from "./sandbox/user-errors.ts";
 import { Choice, wholeNumber, WrongUsage } from "./arguments.ts";
@@ -142,16 +143,16 @@ function addressesText(
   { db, environment }: ServeFlags,
 ): string {
   const options = [
-    ...(db === undefined ? [] : [` --db ${db}`]),
-    ...(environment === "test" ? [] : [` --environment ${environment}`]),
-  ].join("");
+    ...(db === undefined ? [] : ["--db", db]),
+    ...(environment === "test" ? [] : ["--environment", environment]),
+  ];
   return [
     `service  ${url}`,
     `page     ${url}/${token === null ? "" : `#token=${token}`}`,
     `openapi  ${url}/openapi.json`,
     ...(faultsUrl === null ? [] : [`faults   ${faultsUrl}`]),
     token === null
-      ? `token    not shown again; to create another: crmsync sandbox token create${options}`
+      ? `token    not shown again; to create another: ${crmsync`sandbox token create ${options}`}`
       : `token    ${token}`,
   ].join("\n");
 }

@@ -1,23 +1,30 @@
+import { crmsync } from "../base/command.ts";
 import { Command, Option } from "commander";
-import { ConfigError, examineConfig, settingOf, type Config } from "../config.ts";
-import { mistypedVariables, startProblems, type Mistyped } from "../start-problems.ts";
-import { loadMapping } from "../mapping/load-mapping.ts";
-import { webhookProblems } from "../mapping/webhooks/secrets.ts";
-import { changeLevelOnSignal, createLog, type Logger } from "../ops/log.ts";
-import { withoutPassword } from "../ops/redis-url.ts";
-import { Shutdown } from "../ops/shutdown.ts";
-import { NO_TRACING, type Tracing } from "../ops/tracing.ts";
-import { VERSION } from "../ops/version.ts";
-import { templateOf } from "../service/client.ts";
-import type { ServiceAddress } from "../service/open-service.ts";
-import { pullProblems } from "../pull/pulled-crms.ts";
-import { ROLES, type Role } from "../state/heartbeats.ts";
+import { ConfigError, examineConfig, settingOf, type Config } from "../base/config.ts";
+import {
+  hashProblems,
+  mistypedVariables,
+  startProblems,
+  type Mistyped,
+} from "../whole/start-problems.ts";
+import { loadMapping } from "../intake/mapping/load-mapping.ts";
+import { webhookProblems } from "../intake/mapping/webhooks/webhook.ts";
+import { changeLevelOnSignal, createLog, logWarnings, type Logger } from "../base/log.ts";
+import { withoutPassword } from "../base/redis-url.ts";
+import { Shutdown } from "../base/shutdown.ts";
+import { tellSystemd } from "../base/systemd.ts";
+import { NO_TRACING, type Tracing } from "../base/tracing.ts";
+import { VERSION } from "../base/version.ts";
+import { templateOf } from "../core/service/client.ts";
+import type { ServiceAddress } from "../core/service/open-service.ts";
+import { pullProblems } from "../intake/pull/pulled-crms.ts";
+import { ROLES, type Role } from "../core/state/heartbeats.ts";
 import { startDaemon, type DaemonOptions } from "../../workers/main.ts";
 import { oneOf } from "./arguments.ts";
 import { explainPort } from "./explain-port.ts";
 import { printJson } from "./output.ts";
 import { join } from "node:path";
-import { startEmbeddedRedis } from "../ops/embedded-redis.ts";
+import { startEmbeddedRedis } from "../base/embedded-redis.ts";
 
 interface StartOptions {
   readonly roles: ReadonlySet<Role>;
@@ -58,12 +65,14 @@ async function start(options: StartOptions): Promise<void> {
   const mapping = await loadMapping(config.MAPPING);
   // Without this check only the senders would notice a missing secret, by a 401 for each request.
   if (roles.has("http")) refuse(webhookProblems(mapping.webhooks, config));
-  if (roles.has("intake")) refuse(pullProblems(config, mapping));
+  if (roles.has("intake"))
+    refuse([...pullProblems(config, mapping), ...hashProblems(config, mapping)]);
   let tracing = NO_TRACING;
   const log = createLog(config.LOG_LEVEL, {
     ...(isForPeople(config, process.stderr) && { destination: await textDestination() }),
     context: () => tracing.spanIds?.() ?? {},
   });
+  if (!isForPeople(config, process.stderr)) logWarnings(log);
   changeLevelOnSignal(log);
   const shutdown = new Shutdown(log, config.SHUTDOWN_DELAY_MS);
   shutdown.onSignals();
@@ -91,7 +100,8 @@ async function startParts({ json, roles, ...options }: StartOptions, shared: Sha
   const sandbox = options.sandbox ? await ownService(config, log, shutdown) : undefined;
   const service = sandbox ? addressOf(sandbox) : roles.has("sync") ? serviceOf(config) : undefined;
   const reached = sandbox ? withService(sandbox, config) : config;
-  const given = { config: reached, roles, redisUrl, service, version: VERSION };
+  const onServing = () => void shutdown.closes("systemd", tellSystemd(log));
+  const given = { config: reached, roles, redisUrl, service, version: VERSION, onServing };
   const trialToken = sandbox?.token;
   const { url, opsUrl } = await startDaemon({ ...shared, ...given, trialToken }).catch(
     (error: unknown) => {
@@ -115,7 +125,7 @@ function isForPeople({ LOG_FORMAT }: Config, stream: NodeJS.WriteStream): boolea
 }
 
 async function textDestination() {
-  return (await import("../ops/log-text.ts")).textOnStderr();
+  return (await import("../base/log-text.ts")).textOnStderr();
 }
 
 const serviceOf = (config: Config): ServiceAddress => ({
@@ -131,7 +141,7 @@ const addressOf = ({ url, token }: OwnService): ServiceAddress => ({
 async function tracingOf(config: Config, log: Logger): Promise<Tracing> {
   if (config.OTEL_EXPORTER_OTLP_ENDPOINT === undefined) return NO_TRACING;
   // OpenTelemetry is loaded only when a collector is configured.
-  const { openTracing } = await import("../ops/tracing-otel.ts");
+  const { openTracing } = await import("../base/tracing-otel.ts");
   const { OTEL_TRACES_SAMPLER: sampler, OTEL_TRACES_SAMPLER_ARG: ratio } = config;
   const headers = settingOf(config, "OTEL_EXPORTER_OTLP_HEADERS");
   return openTracing({ sampler, ratio, templateOf, headers, version: VERSION, log });
@@ -195,7 +205,7 @@ export function addressesText(addresses: Addresses): string {
     rows.push(["webhooks", `${url}/webhooks/<name>   (POST; docs/webhooks.md)`]);
   }
   rows.push(
-    ["status", `${opsUrl}/status   (also: crmsync status)`],
+    ["status", `${opsUrl}/status   (also: ${crmsync`status`})`],
     ["metrics", `${opsUrl}/metrics`],
   );
   const { OPERATOR_TOKEN, VIEWER_TOKEN } = config.secrets;
@@ -206,7 +216,10 @@ export function addressesText(addresses: Addresses): string {
     rows.push(["console", `${opsUrl}/console`], ["token", `${sandbox.token}   (of the console)`]);
   if (sandbox !== undefined) rows.push(["sandbox", `${sandbox.url}/#token=${sandbox.token}`]);
   if (config.REDIS_URL === undefined)
-    rows.push(["Redis", `${withoutPassword(redisUrl)}   (with its password: crmsync redis-url)`]);
+    rows.push([
+      "Redis",
+      `${withoutPassword(redisUrl)}   (with its password: ${crmsync`redis-url`})`,
+    ]);
   const width = Math.max(...rows.map(([name]) => name.length));
   const lines = rows.map(([name, where]) => `  ${name.padEnd(width)}  ${where}\n`);
   return `\ncrmsync ${version} is up. Ctrl-C ends it.\n\n${lines.join("")}\n`;

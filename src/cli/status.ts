@@ -2,18 +2,19 @@ import { clearScreenDown, moveCursor } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { styleText } from "node:util";
 import { Command } from "commander";
-import { openStores, type Stores } from "../status/stores.ts";
-import { REDIS_DEADLINE_MS } from "../status/readings.ts";
-import { readStatus, type Status } from "../status/status.ts";
-import { readStateConfig } from "../config.ts";
-import { VERSION } from "../ops/version.ts";
-import { connectOnce } from "../ops/connect-redis.ts";
-import { patienceMs, within } from "../ops/deadline.ts";
-import { allPrintable } from "../ops/printable.ts";
-import { redisTrouble } from "../ops/redis-trouble.ts";
-import { statusLines, waitingIn, type View } from "../status/status-text.ts";
-import { UserError } from "../ops/user-error.ts";
-import { print, printJson } from "./output.ts";
+import { openStores, type Stores } from "../operate/status/stores.ts";
+import { REDIS_DEADLINE_MS } from "../operate/status/readings.ts";
+import { readStatus, type Status } from "../operate/status/status.ts";
+import { readStateConfig } from "../base/config.ts";
+import { VERSION } from "../base/version.ts";
+import { connectOnce } from "../base/connect-redis.ts";
+import { patienceMs, within } from "../base/deadline.ts";
+import { allPrintable } from "../base/printable.ts";
+import { redisTrouble } from "../base/redis-trouble.ts";
+import { statusLines, waitingIn, type View } from "../operate/status/status-text.ts";
+import { UserError } from "../base/user-error.ts";
+import { StateVersionError } from "../core/state/state-version.ts";
+import { print, printJson, terminalColumns } from "./output.ts";
 
 const WATCH_MS = 2000;
 
@@ -31,7 +32,8 @@ export function statusCommand(): Command {
       "after",
       `
 Reads REDIS_URL, or else the Redis of the daemon that runs on DATA_DIR. Costs no request. Exit code: 1
-when Redis does not answer within about 2 s, else 0, also with findings.`,
+when Redis does not answer within about 2 s, 78 when its state is of another release, else 0, also
+with findings.`,
     )
     .action(show);
 }
@@ -50,11 +52,13 @@ async function show(options: StatusOptions): Promise<void> {
   }
 }
 
-/** @throws UserError when Redis does not answer in time, or not with its state. */
+/** @throws UserError when Redis does not answer in time, StateVersionError when its state is of another release. */
 async function read(stores: Stores): Promise<Status> {
   try {
-    return await within(REDIS_DEADLINE_MS, readStatus(stores, VERSION));
+    const known = stores.stateVersion.check().then(() => readStatus(stores, VERSION));
+    return await within(REDIS_DEADLINE_MS, known);
   } catch (error) {
+    if (error instanceof StateVersionError) throw error;
     const { says, runbook } = redisTrouble(error);
     throw new UserError(`the state is not known: ${says}; see ${runbook}`);
   }
@@ -93,7 +97,7 @@ function draw(lines: readonly string[], drawn: number): number {
   }
   moveCursor(stdout, 0, -drawn);
   clearScreenDown(stdout);
-  // A line that wraps (findings are broken before), or more lines than rows, could not be drawn over.
+  // A line that wraps (a word longer than the terminal is wide), or more lines than rows, could not be drawn over.
   const shown = stdout.rows > 1 ? lines.slice(0, stdout.rows - 1) : lines;
   stdout.write(`\u001b[?7l${shown.join("\n")}\n\u001b[?7h`);
   return shown.length;
@@ -104,7 +108,6 @@ function viewOf(peak: number | undefined): View {
     paint: (style, text) => styleText(style, text, { stream: process.stdout }),
     bars: process.stdout.isTTY,
     peak,
-    // Only a drawing is cut at the edge of the terminal.
-    columns: peak === undefined || !process.stdout.isTTY ? undefined : process.stdout.columns,
+    columns: terminalColumns(),
   };
 }

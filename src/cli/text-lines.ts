@@ -2,8 +2,8 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import type { Readable } from "node:stream";
-import { UserError } from "../ops/user-error.ts";
-import { linesOfUtf8 } from "../ops/utf8-text.ts";
+import { UserError } from "../base/user-error.ts";
+import { linesOfUtf8 } from "../base/utf8-text.ts";
 
 export interface TextFile {
   readonly name: string;

@@ -1,9 +1,10 @@
 /** `crmsync why`: tells what became of one record. */
 import { Command } from "commander";
-import { storyOf, type Story } from "../history/story.ts";
-import { readWhens } from "../mapping/read-whens.ts";
-import { printable } from "../ops/printable.ts";
-import { printEither } from "./output.ts";
+import { storyOf, type Story } from "../people/history/story.ts";
+import { readWhens } from "../intake/mapping/read-mapping-file.ts";
+import { brokenAt } from "../base/command.ts";
+import { printable } from "../base/printable.ts";
+import { printEither, terminalColumns } from "./output.ts";
 import { recordName } from "./arguments.ts";
 import { withStores } from "./operator.ts";
 
@@ -25,9 +26,18 @@ Times are in UTC. Costs no request.`,
 async function why(name: string, { json }: { json?: true }): Promise<void> {
   await withStores(async (stores) => {
     const story = await storyOf(stores, name, readWhens(stores.config.MAPPING));
-    printEither(json, story, linesOf(story).map(printable).join("\n"));
+    const columns = terminalColumns();
+    const lines = linesOf(story).map(printable);
+    printEither(
+      json,
+      story,
+      lines.flatMap((one) => brokenAt(one, columns, indentOf(one))).join("\n"),
+    );
   });
 }
+
+/** What a step says stays beside its time. */
+const indentOf = (line: string): number => /^ {2}\d{4}-\S+ {2}/.exec(line)?.[0].length ?? 2;
 
 function linesOf(story: Story): string[] {
   const { answer, crmCode, historySince, name, others, remedy, runbook } = story;

@@ -1,5 +1,5 @@
 /** Records of the invented CRM: payloads of every kind that the service specifies. */
-import * as lists from "../service-spec/value-lists.ts";
+import * as lists from "../core/service-spec/value-lists.ts";
 import type { Random } from "./random.ts";
 
 /** A country of the invented clients, with cities and names. No person in it is real. */

@@ -4,14 +4,14 @@ import { existsSync } from "node:fs";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { readConfig } from "../config.ts";
-import { redisTarget } from "../ops/connect-redis.ts";
-import { makePrivateDir } from "../ops/data-dir.ts";
-import { startEmbeddedRedis } from "../ops/embedded-redis.ts";
-import { openRedis, type RedisTarget } from "../ops/open-redis.ts";
-import type { RedisTlsFiles } from "../ops/redis-tls.ts";
-import { BURST_REQUESTS, REQUESTS_PER_HOUR } from "../service-spec/limits.ts";
-import { UserError } from "../ops/user-error.ts";
+import { readConfig } from "../base/config.ts";
+import { redisTarget } from "../base/connect-redis.ts";
+import { makePrivateDir } from "../base/data-dir.ts";
+import { startEmbeddedRedis } from "../base/embedded-redis.ts";
+import { openRedis, type RedisTarget } from "../base/open-redis.ts";
+import type { RedisTlsFiles } from "../base/redis-tls.ts";
+import { API_PREFIX, BURST_REQUESTS, REQUESTS_PER_HOUR } from "../core/service-spec/limits.ts";
+import { UserError } from "../base/user-error.ts";
 import { startSandbox } from "../sandbox/serve.ts";
 import { provideRedisServer } from "./install-redis-server.ts";
 import { ProcessFailed, superviseDaemon } from "./supervisor.ts";
@@ -151,4 +151,36 @@ async function removeKeys(target: RedisTarget): Promise<void> {
   } finally {
     redis.disconnect();
   }
+}
+
+/** Addresses and commands to try while the demo keeps its processes running (--keep). */
+export function renderAddresses(components: Components): string {
+  const { daemonUrl, ingestToken, service, redis, dataDir } = components;
+  const event = {
+    specversion: "1.0",
+    source: "/by-hand",
+    type: "crm.record.updated",
+    subject: "client/by-hand",
+    data: { record: { type: "Person", crmCode: "by-hand", firstName: "Ada", lastName: "Muster" } },
+  };
+  // Each push needs a new id: the same id would be a duplicate.
+  const body = JSON.stringify(event).replace("{", `{"id":"'$(date +%s)'",`);
+  return `
+Everything runs until Ctrl-C.
+  daemon   ${daemonUrl}   (/metrics, /readyz; its log: ${dataDir}/daemon.log)
+  service  ${service.url}/#token=${service.token}
+  Redis    ${redis.url}   (QUEUE_PREFIX=${redis.prefix})
+
+Push an event:
+  curl -sS ${daemonUrl}/events -H 'authorization: Bearer ${ingestToken}' \\
+    -H 'content-type: application/cloudevents+json' \\
+    -d '${body}'
+
+See it on the service:
+  curl -sS ${service.url}${API_PREFIX}/business-relations/by-hand \\
+    -H 'authorization: Bearer ${service.token}'
+
+Push one through BullMQ, without any code of crmsync:
+  REDIS_URL='${redis.url}' QUEUE_PREFIX='${redis.prefix}' node examples/push-with-bullmq.mjs
+`;
 }

@@ -1,5 +1,5 @@
 /** The invented CRM: it stores records, makes an event of each change, and knows the expected end. */
-import type { WebhookEvent } from "../crm/connector.ts";
+import type { WebhookEvent } from "../intake/crm/connector.ts";
 import type { ClientRecord } from "./clients.ts";
 import type { Random } from "./random.ts";
 

@@ -1,6 +1,6 @@
 /** For a trial and for tests: a daemon installs nothing. */
 import { spawn } from "node:child_process";
-import { canRun, findRedisServer, NoRedisServer, succeeded } from "../ops/find-redis-server.ts";
+import { canRun, findRedisServer, NoRedisServer, succeeded } from "../base/find-redis-server.ts";
 
 // Starts and enables nothing: only the program is needed, not its service. With the lock, a second
 // process waits for the first; apt's own lock would make it fail.

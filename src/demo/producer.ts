@@ -3,7 +3,7 @@
  * jobs of the BullMQ queue, like every other sender.
  */
 import { setTimeout as delay } from "node:timers/promises";
-import type { Inbox } from "../event/inbox.ts";
+import type { Inbox } from "../core/event/inbox.ts";
 import type { Delivery, Route } from "./timetable.ts";
 
 const TICK_MS = 40;

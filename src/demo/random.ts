@@ -1,5 +1,5 @@
 /** Random values that are the same for the same seed. */
-import { seededRandom } from "../sandbox/seeded-random.ts";
+import { seededRandom } from "../sandbox/faults.ts";
 
 export interface Random {
   /** From 0 up to, but not including, 1. */

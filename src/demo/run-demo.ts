@@ -1,13 +1,13 @@
 /** Runs the hour on the started components and makes the verdict. */
 import { setTimeout as delay } from "node:timers/promises";
-import { Inbox } from "../event/inbox.ts";
-import { openRedis } from "../ops/open-redis.ts";
+import { Inbox } from "../core/event/inbox.ts";
+import { openRedis } from "../base/open-redis.ts";
 import {
   BURST_REQUESTS,
   BURST_WINDOW_MS,
   HOUR_MS,
   REQUESTS_PER_HOUR,
-} from "../service-spec/limits.ts";
+} from "../core/service-spec/limits.ts";
 import { compare } from "./compare.ts";
 import { DaemonMetrics } from "./daemon-metrics.ts";
 import { NO_COUNTS, readBacklog } from "./figures.ts";

@@ -1,6 +1,6 @@
 /** Reads the sandbox from outside: its relations, its counts of requests, its history of writes. */
 import { setTimeout as delay } from "node:timers/promises";
-import { API_PREFIX, PAGE_SIZE_MAX } from "../service-spec/limits.ts";
+import { API_PREFIX, PAGE_SIZE_MAX } from "../core/service-spec/limits.ts";
 import type { RelationDetails } from "../sandbox/page/page-data.ts";
 import type { RequestCounts } from "../sandbox/request-log.ts";
 import type { ServiceCounts } from "./figures.ts";

@@ -5,7 +5,7 @@ import { closeSync, openSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
-import { UserError } from "../ops/user-error.ts";
+import { UserError } from "../base/user-error.ts";
 
 /** The command line beside this folder: sources in a checkout, JavaScript when built. */
 const MAIN = join(import.meta.dirname, `../cli/main${extname(import.meta.filename)}`);

@@ -1,5 +1,5 @@
 /** The demo's verdict, as text and as JSON. */
-import { counted } from "../ops/counted.ts";
+import { counted } from "../base/counted.ts";
 import type { Difference } from "./compare.ts";
 import { requestsPerNetChange } from "./figures.ts";
 import type { Figures } from "./figures.ts";

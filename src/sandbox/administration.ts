@@ -1,8 +1,7 @@
 import type { DatabaseSync } from "node:sqlite";
-import type { TenantField } from "../service-spec/value-lists.ts";
+import type { TenantField } from "../core/service-spec/value-lists.ts";
 import { formatNetwork, parseNetwork } from "./addresses.ts";
-import { AdministrationError } from "./administration-error.ts";
-import { transaction } from "./database.ts";
+import { AdministrationError, transaction } from "./database.ts";
 import { readRules, type Environment } from "./directory.ts";
 import { makeToken } from "./tokens.ts";
 import type { TenantFieldRule, TenantRules } from "./validate-relation.ts";

@@ -1,4 +1,4 @@
-import { API_PREFIX } from "../service-spec/limits.ts";
+import { API_PREFIX } from "../core/service-spec/limits.ts";
 import type { Cursors } from "./cursors.ts";
 import type { Client } from "./directory.ts";
 import { parseListParameters } from "./list-parameters.ts";

@@ -2,7 +2,11 @@ import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { AdministrationError } from "./administration-error.ts";
+
+/** The operator asked for something that cannot be done, or the file cannot be used; the message says why. */
+export class AdministrationError extends Error {
+  override readonly name = "AdministrationError";
+}
 
 /** Raise it with every change of the tables below; files of other versions are not opened. */
 const SCHEMA_VERSION = 1;

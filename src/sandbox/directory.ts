@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import type { TenantField } from "../service-spec/value-lists.ts";
+import type { TenantField } from "../core/service-spec/value-lists.ts";
 import { AddressSet, parseNetwork } from "./addresses.ts";
 import { defaultRules } from "./tenant-values.ts";
 import { isToken, tokenId, type StoredToken } from "./tokens.ts";

@@ -1,4 +1,4 @@
-import { PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, PAGE_SIZE_MIN } from "../service-spec/limits.ts";
+import { PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, PAGE_SIZE_MIN } from "../core/service-spec/limits.ts";
 import type { UnknownFields } from "./validate-relation.ts";
 
 export interface ListParameters {

@@ -1,5 +1,5 @@
-import { API_PREFIX } from "../service-spec/limits.ts";
-import { COMPANY_TYPES, PERSON_TYPE } from "../service-spec/value-lists.ts";
+import { API_PREFIX } from "../core/service-spec/limits.ts";
+import { COMPANY_TYPES, PERSON_TYPE } from "../core/service-spec/value-lists.ts";
 import { LIST_PARAMETERS } from "./list-parameters.ts";
 import {
   NAMED_ENDPOINTS,

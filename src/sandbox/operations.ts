@@ -1,4 +1,4 @@
-import { API_PREFIX } from "../service-spec/limits.ts";
+import { API_PREFIX } from "../core/service-spec/limits.ts";
 
 export type BusinessRelationsOperation = (typeof SPECIFIED_ENDPOINTS)[number]["operation"];
 

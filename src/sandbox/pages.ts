@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { DatabaseSync } from "node:sqlite";
 import type { FastifyInstance } from "fastify";
-import { COMPANY_TYPES, PERSON_TYPE, RELATION_STATUSES } from "../service-spec/value-lists.ts";
+import { COMPANY_TYPES, PERSON_TYPE, RELATION_STATUSES } from "../core/service-spec/value-lists.ts";
 import type { Admission } from "./admission.ts";
 import type { Client, Environment } from "./directory.ts";
 import { openApiDocument } from "./openapi.ts";

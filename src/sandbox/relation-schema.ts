@@ -10,12 +10,12 @@ import {
   RELATIONSHIP_STATUSES,
   WEALTH_SOURCES,
   type TenantField,
-} from "../service-spec/value-lists.ts";
+} from "../core/service-spec/value-lists.ts";
 import {
   CRM_CODE_MAX_LENGTH,
   DMS_LINK_URL_MAX_LENGTH,
   ISO_CODE_LENGTH,
-} from "../service-spec/limits.ts";
+} from "../core/service-spec/limits.ts";
 import type { FormatName } from "./formats.ts";
 
 /**

@@ -7,7 +7,7 @@ import {
   BURST_WINDOW_MS,
   HOUR_MS,
   REQUESTS_PER_HOUR,
-} from "../service-spec/limits.ts";
+} from "../core/service-spec/limits.ts";
 import type { Network } from "./addresses.ts";
 import { Administration, DEFAULT_TENANT } from "./administration.ts";
 import { createBusinessRelations } from "./business-relations.ts";

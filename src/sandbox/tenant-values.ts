@@ -1,5 +1,5 @@
-import { DEFAULT_TENANT_VALUES, type TenantField } from "../service-spec/value-lists.ts";
-import { AdministrationError } from "./administration-error.ts";
+import { DEFAULT_TENANT_VALUES, type TenantField } from "../core/service-spec/value-lists.ts";
+import { AdministrationError } from "./database.ts";
 import { COMPANY } from "./relation-schema.ts";
 import type { TenantFieldRule, TenantRules } from "./validate-relation.ts";
 

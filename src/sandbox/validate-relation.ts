@@ -1,4 +1,4 @@
-import { COMPANY_TYPES, PERSON_TYPE, type TenantField } from "../service-spec/value-lists.ts";
+import { COMPANY_TYPES, PERSON_TYPE, type TenantField } from "../core/service-spec/value-lists.ts";
 import { FORMATS } from "./formats.ts";
 import {
   COMPANY,

@@ -2,9 +2,10 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Queue } from "bullmq";
-import { INBOX_QUEUE } from "../../src/event/inbox.ts";
-import { LANES } from "../../src/event/lane.ts";
-import { keysOf, type Keys } from "../../src/state/keys.ts";
+import { INBOX_QUEUE } from "../../src/core/event/inbox.ts";
+import { readOne } from "../../src/base/redis-reading.ts";
+import { Line } from "../../src/core/state/line.ts";
+import { keysOf, type Keys } from "../../src/core/state/keys.ts";
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
 import { startDaemon, type DaemonProcess } from "../support/crmsync.ts";
 import { tempDir, type TempDir } from "../support/temp-dir.ts";
@@ -130,11 +131,10 @@ export class Environment implements AsyncDisposable {
 
   /** Number of events and records that are not settled. */
   async pending(): Promise<number> {
-    const { inFlight, line, unsynced } = this.#keys;
-    const keys = [inFlight, ...LANES.flatMap((lane) => [line(lane), unsynced(lane)])];
-    const waiting = keys.map((key) => this.redis.client.zcard(key));
+    const line = new Line(this.redis.client, this.#keys);
+    const { unsynced } = await readOne(this.redis.client, line.counts());
     const events = Object.values(await this.inbox.getJobCounts());
-    return [...events, ...(await Promise.all(waiting))].reduce((sum, n) => sum + n, 0);
+    return events.reduce((sum, n) => sum + n, unsynced.live + unsynced.bulk);
   }
 
   /** Ids of all dead letters. */

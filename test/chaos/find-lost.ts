@@ -1,4 +1,4 @@
-import { deadLetterId } from "../../src/sync/dead-letter.ts";
+import { deadLetterId } from "../../src/core/sync/dead-letter.ts";
 import type { Environment } from "./environment.ts";
 import type { Load } from "./load.ts";
 

@@ -8,9 +8,9 @@ import {
   startSandbox,
   waitUntilSettled,
 } from "../support/crmsync.ts";
-import { readOne } from "../../src/ops/redis-reading.ts";
-import { keysOf } from "../../src/state/keys.ts";
-import { Line } from "../../src/state/line.ts";
+import { readOne } from "../../src/base/redis-reading.ts";
+import { keysOf } from "../../src/core/state/keys.ts";
+import { Line } from "../../src/core/state/line.ts";
 import { personEvent } from "../support/person-event.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";

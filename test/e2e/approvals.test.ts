@@ -2,7 +2,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { entriesOf, openPlan, writePlan } from "../../src/reconcile/plan-file.ts";
+import { entriesOf, openPlan, writePlan } from "../../src/whole/reconcile/plan-file.ts";
 import { startDaemon } from "../support/crmsync.ts";
 import { Visitor } from "../support/console.ts";
 import { localCrmsync } from "../support/local-command.ts";

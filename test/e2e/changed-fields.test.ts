@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { expect, inject, onTestFinished, test } from "vitest";
-import type { Story } from "../../src/history/story.ts";
+import type { Story } from "../../src/people/history/story.ts";
 import { changesIn, type AuditLine } from "../support/audit-lines.ts";
 import { armFault } from "../support/arm-fault.ts";
 import { waitUntilSettled } from "../support/crmsync.ts";

@@ -171,3 +171,22 @@ test("an import of old records does not look as if it had waited for years", asy
   expect(age).toBeGreaterThan(0);
   expect(age).toBeLessThan(60);
 });
+
+test("events that a slower route delivers a minute late bring no deleted client back", async () => {
+  await using setup = await setUp();
+  const { sandbox, daemon } = setup;
+  const codes = ["r0", "r1", "r2", "r3", "gone"];
+  await daemon.push(codes.map((code) => personEvent(code, {}, { time: at(-120_000) })));
+  await arrives(sandbox, "gone", "Ada");
+  const type = "crm.record.deleted";
+  await daemon.push([personEvent("gone", {}, { type, time: at(0), data: undefined })]);
+  const statusOf = async () => (await sandbox.relations()).get("gone")?.["relationStatus"];
+  await waitFor(async () => (await statusOf()) === "terminated", { what: "it is deleted" });
+  const begun = Date.now();
+  for (const [n, code] of codes.entries()) {
+    await daemon.push([personEvent(code, { firstName: "Late" }, { time: at(-60_000) })]);
+    await waitFor(() => Date.now() > begun + 1500 * (n + 1), { what: "a steady delay" });
+  }
+  await arrives(sandbox, "gone", "Late");
+  expect(await statusOf()).toBe("terminated");
+});

@@ -1,11 +1,11 @@
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Queue, type JobsOptions } from "bullmq";
 import { Redis } from "ioredis";
 import { expect, inject, it } from "vitest";
-import { readConfig } from "../../src/config.ts";
-import type { Check } from "../../src/doctor/check.ts";
-import { openStores } from "../../src/status/stores.ts";
+import { readConfig } from "../../src/base/config.ts";
+import type { Check } from "../../src/operate/doctor/check.ts";
+import { openStores } from "../../src/operate/status/stores.ts";
 import { waitUntilSettled } from "../support/crmsync.ts";
 import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
@@ -16,8 +16,8 @@ import { tempDir } from "../support/temp-dir.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-async function doctor(env: Record<string, string>) {
-  await using command = localCrmsync(["doctor", "--json"], { env });
+async function doctor(env: Record<string, string>, ...options: string[]) {
+  await using command = localCrmsync(["doctor", "--json", ...options], { env });
   const { code } = await command.ended;
   const checks = JSON.parse(command.stdout.join("\n")) as Check[];
   for (const { result, remedy } of checks) expect(remedy !== undefined).toBe(result !== "ok");
@@ -55,6 +55,7 @@ it("finds no problem, with one request", async () => {
     says: expect.stringMatching(/^QUOTA_PER_HOUR is 500 here, and 1000 where/) as string,
   });
   expect((await daemon.status()).quota.limit).toBe(1000);
+  expect(checks.some(({ name }) => name === "value lists, refresh")).toBe(false);
   const names = checks.map(({ name }) => name);
   for (const name of [
     "redis version",
@@ -273,4 +274,30 @@ it("finds changes that were left behind under another QUEUE_PREFIX", async () =>
     (text) => /changes wait under QUEUE_PREFIX (\S+),/.exec(text)?.[1] ?? "",
   );
   expect(prefixes.toSorted()).toEqual(["{before}", "{first}", "{thin}"]);
+});
+
+it("has the daemon fetch the value lists, with a line in the audit trail", async () => {
+  await using sandbox = await localSandbox();
+  await using dir = await tempDir();
+  const env = {
+    REDIS_URL: inject("redisUrl"),
+    QUEUE_PREFIX: uniquePrefix(),
+    SERVICE_BASE_URL: sandbox.url,
+    SERVICE_TOKEN: sandbox.token,
+    // A list counts as young for a second.
+    QUOTA_HOUR_MS: "60000",
+    AUDIT_LOG: join(dir.path, "audit.log"),
+  };
+  const refreshed = async () => (await doctor(env, "--refresh")).of("value lists, refresh");
+  expect(await refreshed()).toMatchObject({ result: "warn" });
+  await using daemon = await localDaemon(env);
+  const fetched = () =>
+    daemon.metric("crmsync_service_requests_total", { operation: "schema-config" });
+  await waitFor(async () => (await fetched()) > 0, { what: "the first lists" });
+  const before = await fetched();
+  expect(await refreshed()).toMatchObject({ result: "ok" });
+  await waitFor(async () => (await fetched()) > before, { what: "the lists are fetched again" });
+  await waitFor(async () => (await readFile(env.AUDIT_LOG, "utf8")).includes('"lists.refresh"'), {
+    what: "the line of the act",
+  });
 });

@@ -2,8 +2,8 @@
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
 import { expect, it } from "vitest";
-import type { Check } from "../../src/doctor/check.ts";
-import type { Status } from "../../src/status/status.ts";
+import type { Check } from "../../src/operate/doctor/check.ts";
+import type { Status } from "../../src/operate/status/status.ts";
 import { startDaemon } from "../support/crmsync.ts";
 import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { ownRedis } from "../support/own-redis.ts";

@@ -96,11 +96,16 @@ test("init takes a mapping file that is there, and names the command of a checko
   const file = join(dir.path, "own mapping.mts");
   await writeFile(file, "");
   const folder = join(dir.path, "crmsync");
-  const { code, out } = await init(folder, "--mapping", file);
-  expect(code).toBe(0);
+  await using command = spawnCrmsync(["init", folder, "--mapping", file]);
+  expect((await command.ended).code).toBe(0);
   expect((await loaded(join(folder, "env")))["MAPPING"]).toBe(file);
   await expect(stat(join(folder, "mapping.yaml"))).rejects.toThrow("ENOENT");
-  expect(out).toMatch(/^ {2}node \S*src\/cli\/main\.ts start, and in another terminal: node /m);
+  expect(command.stdout).toContain(
+    `  adapt the mapping file, then: npm run crmsync -- mapping check '${file}'`,
+  );
+  expect(command.stdout.at(-1)).toBe(
+    "  npm run crmsync -- start, and in another terminal: npm run crmsync -- doctor",
+  );
 });
 
 test.for(["wealthbox", "generic"])(

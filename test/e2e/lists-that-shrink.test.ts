@@ -6,9 +6,9 @@ import { expect, inject, test } from "vitest";
 import { Administration, DEFAULT_TENANT } from "../../src/sandbox/administration.ts";
 import { openDatabase } from "../../src/sandbox/database.ts";
 import { parseTenantValues } from "../../src/sandbox/tenant-values.ts";
-import { BulkPauses } from "../../src/state/bulk-changes.ts";
-import { keysOf } from "../../src/state/keys.ts";
-import { StoredTenantLists } from "../../src/state/tenant-lists.ts";
+import { BulkPauses } from "../../src/core/state/bulk-changes.ts";
+import { keysOf } from "../../src/core/state/keys.ts";
+import { StoredTenantLists } from "../../src/core/state/tenant-lists.ts";
 import { waitUntilSettled } from "../support/crmsync.ts";
 import { CRM_APIS, standInFor } from "../support/crm-stand-ins.ts";
 import { type LocalDaemon, localDaemon, localSandbox } from "../support/in-process.ts";
@@ -143,6 +143,9 @@ test("a settled record with a value outside of the list leaves its values nowher
   await using all = await open(dir.path, personMapping("service: service"), { service: ["gold"] });
   const { daemon, prefix, redis, relation } = all;
   const values = { firstName: "Zacharias", lastName: "Uhlenhorst", service: "concierge" };
+  // The first write after a start waits five minutes more, to be read once.
+  await daemon.push([personEvent("0", { service: "gold" })]);
+  await waitFor(() => relation("0"), { what: "the first relation is on the service" });
   await daemon.push([personEvent("1", values)]);
   await waitFor(() => relation("1"), { what: "the relation is on the service" });
   await waitUntilSettled(daemon);

@@ -4,14 +4,14 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { Queue } from "bullmq";
 import { expect, it } from "vitest";
-import { COMPANY_TYPES } from "../../src/service-spec/value-lists.ts";
-import { VERSION } from "../../src/ops/version.ts";
-import { FIELDS_OF } from "../../src/service-spec/business-relation.ts";
+import { COMPANY_TYPES } from "../../src/core/service-spec/value-lists.ts";
+import { VERSION } from "../../src/base/version.ts";
+import { FIELDS_OF } from "../../src/core/service-spec/business-relation.ts";
 import { localSandbox } from "../support/in-process.ts";
 import { startDaemon, type DaemonProcess } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 /** Every personal value contains it, so one search finds any of them. */
@@ -182,7 +182,7 @@ function person(n: number, fields: Record<string, unknown> = {}, what = "updated
 }
 
 async function commandOutput(env: Record<string, string>, ...args: string[]): Promise<string> {
-  await using command = spawnCrmsync(args, { env });
+  await using command = localCrmsync(args, { env });
   await command.ended;
   return [...command.stdout, ...command.stderr].join("\n");
 }

@@ -96,6 +96,59 @@ test("mapping init writes two cases, and mapping test says how a mapping differs
   expect(await crmsync(["mapping", "test", "hubspott"])).toMatchObject({ code: 78 });
 });
 
+test("mapping init names the preset for a webhook's body, and says which name a record lacks", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "mapping.yaml");
+  const made = async (record: string) => crmsync(["mapping", "init", "--record", record, file]);
+  for (const body of [
+    "hubspot/03-contact-deletion-and-privacy.json",
+    "salesforce/08-outbound-message-contact.xml",
+    "dynamics/01-contact-create.json",
+    "pipedrive/01-person-create.json",
+    "twenty/02-person.updated.json",
+  ]) {
+    const [preset = ""] = body.split("/");
+    const { code, err } = await made(join(FIXTURES, body));
+    expect(code).toBe(1);
+    expect(err).toContain(`a body of the webhooks of ${preset}, `);
+    expect(err).toContain(`(MAPPING=${preset})`);
+    expect(err).toMatch(new RegExp(`mapping init --from ${preset} ${file}$`));
+  }
+  // Any tool may send the words of Twenty: this names no workspace of it.
+  const other = join(dir.path, "other.json");
+  const data = { id: 7, vorname: "Ada" };
+  await writeFile(other, JSON.stringify({ event: "contact.created", data }));
+  expect(await made(other)).toMatchObject({
+    code: 0,
+    out: expect.stringContaining("written, without lastName: the service requires this") as string,
+  });
+  const text = await readFile(file, "utf8");
+  expect(text).toMatch(/\n +# The service needs lastName, .*\n +# lastName: FIELD\n/);
+  expect(text).not.toMatch(/^ +lastName:/m);
+  await writeFile(file, text.replace("# lastName: FIELD", "lastName: '\"Muster\"'"));
+  expect(await crmsync(["mapping", "check", file])).toMatchObject({ code: 0 });
+});
+
+test("mapping check names the fields of a preset that stand for the account's own", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "mapping.yaml");
+  expect(await crmsync(["mapping", "init", "--from", "pipedrive", file])).toMatchObject({
+    code: 0,
+  });
+  const { code, out } = await crmsync(["mapping", "check", file]);
+  expect(code).toBe(0);
+  for (const field of ["person, birthDate", "person, maritalStatus", "organization, type"]) {
+    expect(out).toMatch(new RegExp(`warning: ${field}: [0-9a-f]{40} is only an example`));
+  }
+  const text = await readFile(file, "utf8");
+  const own = text.replaceAll(/[0-9a-f]{40}/g, "0123456789".repeat(4));
+  await writeFile(file, own);
+  expect((await crmsync(["mapping", "check", file])).out).not.toContain("example");
+  expect((await crmsync(["mapping", "check", "pipedrive"])).out).toMatch(
+    /remove birthDate, in a copy: .*mapping init --from pipedrive FILE/,
+  );
+});
+
 test("mapping init on a full disk names the file, and leaves no part of it", async () => {
   await using dir = await tempDir();
   const file = join(dir.path, "mapping.yaml");
@@ -315,8 +368,12 @@ test("preview of an export counts the records that pass and the values that no t
   expect(result.out).toContain(
     "Those that pass would be created or updated; which of them is not known",
   );
-  expect(result.out).toMatch(/30 × relationshipStatus +"whatever" {2}the table has no entry/);
-  expect(result.out).toMatch(/6 × lastName/);
+  expect(result.out).toMatch(
+    /30 × relationshipStatus +the table has no entry[^\n]*: \S+, line 2 \("whatever"\); …\n/,
+  );
+  expect(result.out).toMatch(
+    /6 × lastName +is required: \S+, line 1 \(.*\); \S+, line 11 \(.*\); \S+, line 21 \(.*\); …\n/,
+  );
 });
 
 test("preview accepts the bodies of the CRMs' webhooks", async () => {

@@ -3,7 +3,7 @@ import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { readRelations } from "../../src/demo/service-reader.ts";
-import type { Status } from "../../src/status/status.ts";
+import type { Status } from "../../src/operate/status/status.ts";
 import { armFault } from "../support/arm-fault.ts";
 import { waitUntilSettled } from "../support/crmsync.ts";
 import { localDaemon, localSandbox } from "../support/in-process.ts";

@@ -1,7 +1,7 @@
 /** A CRM that is asked for its changes: the service equals it although webhooks get lost, or none comes. */
 import { expect, test } from "vitest";
 import { CHANGING, openChangingCrm, type ChangingCrm } from "../support/changing-records.ts";
-import { CRMS } from "../../src/crm/connectors.ts";
+import { CRMS } from "../../src/intake/crm/connectors.ts";
 import { POPULATIONS } from "../support/crm-populations.ts";
 import { newRuntime } from "../support/new-runtime.ts";
 import { openPull, PULLED_CRMS } from "../support/pulled-crms.ts";

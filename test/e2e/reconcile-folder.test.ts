@@ -67,7 +67,7 @@ test("an export is carried out once by two daemons, and a truncated one is kept 
   expect(await folder.result("failed/ended.csv")).toMatchObject({
     result: "stopped",
     why: "terminations",
-    remedy: expect.stringMatching(/failed\/ended\.csv' --apply --max-terminate 30$/) as string,
+    remedy: expect.stringMatching(/failed\/ended\.csv --apply --max-terminate 30$/) as string,
   });
   const says = async () => (await one.status()).findings.map((finding) => finding.says);
   await expect
@@ -120,7 +120,7 @@ test("without RECONCILE_APPLY an export is only compared, and the operator carri
   expect(done).toMatchObject({
     result: "success",
     planned: 10,
-    remedy: `look at the report; to carry the plan out: crmsync reconcile --apply '${plan}'`,
+    remedy: `look at the report; to carry the plan out: npm run crmsync -- reconcile --apply ${plan}`,
   });
   expect(done).not.toHaveProperty("applied");
   expect(Object.keys(await sandbox.requests()).toSorted()).toEqual([

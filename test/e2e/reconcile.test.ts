@@ -1,9 +1,11 @@
 /** `crmsync reconcile` as a user runs it: real processes, the real sandbox, its own count of requests. */
+import { hash } from "node:crypto";
 import { appendFileSync } from "node:fs";
 import { open, readdir, readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { expect, test } from "vitest";
 import { armFault } from "../support/arm-fault.ts";
+import { auditLinesIn } from "../support/audit-lines.ts";
 import { waitUntilSettled } from "../support/crmsync.ts";
 import { localDaemon } from "../support/in-process.ts";
 import { newRuntime } from "../support/new-runtime.ts";
@@ -24,6 +26,8 @@ import { startServiceProxy } from "../support/service-proxy.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
+
+const sha256 = (text: string): string => `sha256:${hash("sha256", text)}`;
 
 const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 
@@ -80,6 +84,16 @@ test("3,000 records of which 2,900 are equal, from an empty ledger, cost 103 req
     (await readFile(trail, "utf8")).split(`"act":"${name}"`).length - 1;
   await waitFor(async () => (await actsOf("reconcile.apply")) === 1, { what: "the act's line" });
   expect(await actsOf("change")).toBe(100);
+  const compared = (await auditLinesIn(trail)).find(({ act }) => act === "reconcile.compare");
+  const ofList = held.map(({ crmCode }) => `${crmCode}\tactive\n`).toSorted();
+  expect(compared).toMatchObject({
+    snapshot: "crm.ndjson",
+    snapshotHash: sha256(lines(all)),
+    records: 3000,
+    codes: 3000,
+    counts: { equal: 2900, missing: 60, different: 40 },
+    service: { relations: 2940, active: 2940, hash: sha256(ofList.join("")) },
+  });
 });
 
 test("terminations beyond the limit are announced, and reported as held", async () => {
@@ -105,7 +119,7 @@ test("terminations beyond the limit are announced, and reported as held", async 
   const { findings, terminations } = await daemon.status();
   expect(terminations).toMatchObject({ held: 3 });
   expect(findings.map(({ says }) => says)).toContainEqual(
-    expect.stringMatching(/^3 changes are held/),
+    expect.stringMatching(/^3 terminations are held/),
   );
 });
 
@@ -613,6 +627,6 @@ test("a comparison that waits for the quota says so", async () => {
   await writeFile(file, lines([person(1)]));
   await using command = spawnCrmsync(["reconcile", file], { env });
   await command.line(
-    /^listing the service: it waits until a request may be sent; crmsync status says why/,
+    /^listing the service: it waits until a request may be sent; npm run crmsync -- status says why/,
   );
 });

@@ -64,7 +64,7 @@ const SENDERS: Record<CrmApiCase["name"], (daemon: DaemonProcess, n: number) => 
         /"id": "b6d6c0a0-[^"]*"/,
         `"id": "${n}"`,
       );
-      const authorization = `Basic ${Buffer.from("webhook-secret-of-24-characters").toString("base64")}`;
+      const authorization = `Basic ${Buffer.from("user:webhook-secret-of-24-characters").toString("base64")}`;
       return post(daemon, "pipedrive", body, { authorization });
     },
     espocrm(daemon, n) {
@@ -113,6 +113,13 @@ let sandbox: LocalSandbox;
 let daemon: DaemonProcess;
 const standIns = new Map<string, StandIn>();
 
+/** The secrets that have a form of their own. */
+const WEBHOOK_SECRETS: Record<string, string> = {
+  espocrm:
+    "Contact/update=webhook-secret-of-24-characters Contact/delete=webhook-secret-of-24-characters",
+  pipedrive: "user:webhook-secret-of-24-characters",
+};
+
 beforeAll(async () => {
   dir = await tempDir();
   sandbox = await localSandbox();
@@ -123,9 +130,7 @@ beforeAll(async () => {
     standIns.set(crm.name, standIn);
     Object.assign(env, crm.settings(standIn.url));
     env[`${crm.name.toUpperCase()}_WEBHOOK_SECRET`] =
-      crm.name === "espocrm"
-        ? "Contact/update=webhook-secret-of-24-characters Contact/delete=webhook-secret-of-24-characters"
-        : "webhook-secret-of-24-characters";
+      WEBHOOK_SECRETS[crm.name] ?? "webhook-secret-of-24-characters";
     for (const [name, secret] of Object.entries(crm.secrets)) {
       env[`${name}_FILE`] = join(dir.path, name);
       await writeFile(join(dir.path, name), `${secret}\n`);

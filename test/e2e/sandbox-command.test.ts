@@ -255,7 +255,7 @@ test("a start that fails leaves no token that nobody has seen", async () => {
   expect(await statusOf(first.url, first.token)).toBe(200);
   expect(await json(["token", "list", ...db])).toHaveLength(1);
   await using second = spawnCrmsync(["sandbox", "--port", "0", ...db]);
-  const [, hint = ""] = await second.line(/^token .*: crmsync sandbox (.*)$/);
+  const [, hint = ""] = await second.line(/^token .*: npm run crmsync -- sandbox (.*)$/);
   expect(await json(hint.split(" "))).toMatchObject({ token: expect.any(String) as string });
 });
 
@@ -270,7 +270,7 @@ test("SIGTERM ends it within seconds, also while a fault delays a request by an 
   await cut;
 });
 
-test("10,000 requests over 40 connections succeed", async () => {
+test("4,000 requests over 40 connections succeed", async () => {
   await using file = await temporaryFile("sandbox.db");
   await using sandbox = await startSandbox({ db: file.path });
   const headers = {
@@ -280,7 +280,7 @@ test("10,000 requests over 40 connections succeed", async () => {
   const statuses = new Map<number, number>();
   let next = 0;
   const work = async (): Promise<void> => {
-    for (let i = next++; i < 10_000; i = next++) {
+    for (let i = next++; i < 4000; i = next++) {
       const crmCode = `c-${Math.floor(i / 4)}`;
       const body = JSON.stringify({ type: "Company", crmCode, name: String(i) });
       const post = i % 4 === 0;
@@ -293,5 +293,5 @@ test("10,000 requests over 40 connections succeed", async () => {
     }
   };
   await Promise.all(Array.from({ length: 40 }, work));
-  expect(Object.fromEntries(statuses)).toEqual({ 200: 7500, 201: 2500 });
+  expect(Object.fromEntries(statuses)).toEqual({ 200: 3000, 201: 1000 });
 });

@@ -31,7 +31,7 @@ test("a wrong key, and none: the start is refused with a sentence, and nothing i
   {
     await using daemon = await localDaemon({ ...env, SERVICE_BASE_URL: "http://127.0.0.1:1" });
     await daemon.push(people("Waiting"));
-    await waitFor(async () => (await redis.client.zcard("{crmsync}:unsynced:live")) === PEOPLE, {
+    await waitFor(async () => (await redis.client.zcard("{crmsync}:line:live")) === PEOPLE, {
       what: "all are staged",
     });
   }
@@ -60,7 +60,7 @@ test("during a backlog no value of a person lies in Redis, nor in its AOF", asyn
       personEvent(`p${n}`, { firstName: "Zacharias", email: `zacharias${n}@example.com` }),
     ),
   );
-  await waitFor(async () => (await redis.client.zcard("{crmsync}:unsynced:live")) === 20, {
+  await waitFor(async () => (await redis.client.zcard("{crmsync}:line:live")) === 20, {
     what: "all are staged",
   });
   await using copy = new AsyncDisposableStack();

@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 import { expect, it } from "vitest";
-import { STATE_VERSION } from "../../src/state/state-version.ts";
+import { STATE_VERSION } from "../../src/core/state/state-version.ts";
 import { startDaemon } from "../support/crmsync.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
@@ -40,7 +40,14 @@ it("a state of a newer release: no process works on it, and a running one ends",
     ["dead", "drop", "--all", "--apply"],
     ["ledger", "forget", "--apply"],
   ];
-  for (const command of commands) {
+  const reading = [
+    ["dead", "list"],
+    ["why", "1"],
+    ["held", "list"],
+    ["status"],
+    ["status", "--watch"],
+  ];
+  for (const command of [...commands, ...reading, ["preview", "package.json"]]) {
     const begin = command[0] === "start" ? spawnCrmsync : localCrmsync;
     await using refused = begin(command, { env });
     expect((await refused.ended).code, command.join(" ")).toBe(78);

@@ -2,17 +2,23 @@ import { chmod, mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, inject, it } from "vitest";
 import { armFault } from "../support/arm-fault.ts";
-import { startDaemon, waitUntilSettled, type SandboxAccess } from "../support/crmsync.ts";
+import {
+  startDaemon,
+  startSandbox,
+  waitUntilSettled,
+  type SandboxAccess,
+} from "../support/crmsync.ts";
 import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { localCrmsync } from "../support/local-command.ts";
 import { spawnCommand } from "../support/process.ts";
 import { requireTool } from "../support/requirements.ts";
+import { tcpSwitch } from "../support/tcp-switch.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
-import type { Status } from "../../src/status/status.ts";
+import type { Status } from "../../src/operate/status/status.ts";
 
 const envFor = (sandbox: SandboxAccess, extra: Record<string, string> = {}) => ({
   REDIS_URL: inject("redisUrl"),
@@ -99,6 +105,60 @@ it("names the exhausted hour and the denial, and when changes are sent again", a
   expect(await ready.text()).toMatch(/denies the token \(401\)/);
   expect(stopped.backlog.drainedAt).toBeNull();
   expect(await status(other)).toMatch(/drained +unknown while sending is stopped/);
+});
+
+it("follows a primary that was swapped with its replica on purpose", async () => {
+  await using first = await ownRedis();
+  await using second = await ownRedis({ replicaof: `127.0.0.1 ${new URL(first.url).port}` });
+  await waitFor(async () => (await first.client.wait(1, 0)) === 1, { what: "the replica follows" });
+  await using address = await tcpSwitch(first.url);
+  await using sandbox = await localSandbox();
+  await using daemon = await localDaemon(envFor(sandbox, { REDIS_URL: address.url }));
+  await daemon.push([personEvent("1")]);
+  await waitUntilSettled(daemon);
+  expect((await daemon.status()).sendingStopped).toEqual([]);
+
+  await second.client.call("REPLICAOF", "NO", "ONE");
+  await first.client.replicaof("127.0.0.1", Number(new URL(second.url).port));
+  // The former primary ends no connection.
+  address.moveNewTo(second.url);
+  await waitFor(async () => (await daemon.push([personEvent("2")])).ok, { what: "accepted again" });
+  await waitFor(async () => (await sandbox.relations()).has("2"), { what: "sent" });
+  const sentAt = Date.now();
+  const { findings, sendingStopped } = await waitFor(
+    async () => {
+      const status = await daemon.status();
+      return Date.parse(status.at) > sentAt && status;
+    },
+    { what: "a new reading" },
+  );
+  expect(findings.map(({ says }) => says).join("\n")).not.toMatch(/rejects all writes/);
+  expect(sendingStopped).toEqual([]);
+  expect(await daemon.metric("crmsync_redis_up")).toBe(1);
+});
+
+it("says of an hour that only the service counts as spent whose word that is", async () => {
+  const limits = ["--per-hour", "20", "--burst", "20"];
+  await using sandbox = await startSandbox({ limits, flags: ["--rate-headers", "all"] });
+  const headers = { authorization: `Bearer ${sandbox.token}` };
+  for (let n = 0; n < 15; n += 1) {
+    await fetch(`${sandbox.url}/v1.1/business-relations/of-another-program`, { headers });
+  }
+  const env = envFor(sandbox, { QUOTA_LIVE_RESERVE: "0" });
+  await using daemon = await localDaemon(env);
+  await daemon.push(Array.from({ length: 10 }, (_, n) => personEvent(`r${n}`)));
+  const spent = await waitFor(
+    async () => {
+      const now = await daemon.status();
+      return now.findings.some(({ runbook }) => runbook.endsWith("#crmsyncquotaexhausted")) && now;
+    },
+    { what: "the hour is spent" },
+  );
+  expect(spent.findings.map(({ says }) => says).join("\n")).toMatch(
+    /The service says that 0 requests are left \(x-ratelimit-remaining\).*It counts 9\d\d more than we have sent/,
+  );
+  expect(spent.quota).toMatchObject({ limit: 1000, remaining: 0 });
+  expect(await status(env)).toMatch(/0 of 1000 left .*9\d\d spent by the service's count alone/);
 });
 
 it("answers 503 and exports no shared state while Redis is down", async () => {

@@ -1,10 +1,12 @@
+import { NO_ORDERS, rowWithoutProof } from "../../src/core/sync/ledger-row.ts";
+import type { TakenState } from "../../src/core/sync/run.ts";
 /** A denial is about the token that was denied, and ends as soon as the service grants access again. */
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { startProbing } from "../../workers/probe.ts";
 import { openServiceAccess } from "../../workers/service-access.ts";
+import { startServiceChore } from "../support/chores.ts";
 import { waitUntilSettled } from "../support/crmsync.ts";
 import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { newRuntime } from "../support/new-runtime.ts";
@@ -19,15 +21,43 @@ async function accessTo(answer: (response: ServerResponse) => void, token = () =
   onTestFinished(() => void server.close());
   const { port } = server.address() as AddressInfo;
   const runtime = newRuntime();
-  const access = openServiceAccess(runtime, { baseUrl: `http://127.0.0.1:${port}`, token });
+  const service = { baseUrl: `http://127.0.0.1:${port}`, token };
+  const access = openServiceAccess(runtime, service);
   onTestFinished(() => access.close());
-  return { runtime, access };
+  const startProbing = () => startServiceChore(runtime, "probe", access, { isNewToken: true });
+  return { runtime, access, startProbing };
 }
 
 const refuse = (response: ServerResponse, code: number) =>
   response
     .writeHead(code, { "content-type": "application/json" })
     .end(JSON.stringify({ error: "no", code }));
+
+/** A change whose relation is to be read. */
+const TAKEN: TakenState = {
+  crmCode: "4711",
+  token: "t",
+  lane: "live",
+  status: "terminated",
+  orders: NO_ORDERS,
+  payload: undefined,
+  event: "{}",
+  eventOrder: "",
+  newestEvent: "{}",
+  notUnderstood: [],
+  keeps: {},
+  kept: undefined,
+  row: rowWithoutProof(true),
+  change: {
+    version: 1,
+    lane: "live",
+    place: 0,
+    since: 0,
+    firstTime: 0,
+    fields: undefined,
+    status: { order: "", is: "terminated" },
+  },
+};
 
 test("a late 401 to a token that was replaced meanwhile stops nothing", async () => {
   let token = "old";
@@ -43,7 +73,8 @@ test("a late 401 to a token that was replaced meanwhile stops nothing", async ()
   const send = async () => {
     runtime.tenant.accept(token);
     const permit = await access.quota.acquire("live");
-    return access.send(permit, { kind: "fetch" }, "4711");
+    const { reply } = await access.send(permit, { kind: "fetch" }, TAKEN);
+    return reply;
   };
 
   expect((await send()).kind).toBe("denied");
@@ -54,11 +85,12 @@ test("a late 401 to a token that was replaced meanwhile stops nothing", async ()
 });
 
 test("a probe without a usable reply is repeated within a minute", async () => {
-  const { runtime, access } = await accessTo((response) => void response.writeHead(502).end());
+  const { runtime, startProbing } = await accessTo(
+    (response) => void response.writeHead(502).end(),
+  );
   await runtime.denial.begin("token", "");
   const { nextProbeAt = 0 } = (await runtime.denial.current()) ?? {};
-  const probing = startProbing(runtime, access, true);
-  onTestFinished(() => probing.close());
+  startProbing();
   await waitFor(async () => ((await runtime.denial.current())?.nextProbeAt ?? 0) < nextProbeAt, {
     what: "the probe is repeated soon",
   });
@@ -67,10 +99,9 @@ test("a probe without a usable reply is repeated within a minute", async () => {
 });
 
 test("a service without schema-config does not deny access for ever", async () => {
-  const { runtime, access } = await accessTo((response) => refuse(response, 404));
+  const { runtime, startProbing } = await accessTo((response) => refuse(response, 404));
   await runtime.denial.begin("token", "");
-  const probing = startProbing(runtime, access, true);
-  onTestFinished(() => probing.close());
+  startProbing();
   await waitFor(async () => (await runtime.denial.current()) === undefined, {
     what: "the denial has ended",
   });

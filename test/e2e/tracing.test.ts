@@ -312,7 +312,7 @@ test("failed changes are failed spans, and lines and exemplars name the span the
 /** A daemon with it names on stderr what it loads of OpenTelemetry. */
 const HOOKS = `import { registerHooks } from "node:module";
   registerHooks({ load(url, context, next) {
-    if (/@opentelemetry.(?!api.)|bullmq-otel|tracing-/.test(url)) console.error("loaded " + url);
+    if (/@opentelemetry.(?!api.)|bullmq-otel|tracing-/.test(url)) process.stderr.write("loaded " + url + "\\n");
     return next(url, context);
   } });`;
 const WATCHED = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(HOOKS)}` };

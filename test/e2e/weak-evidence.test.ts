@@ -4,7 +4,7 @@
  * nothing.
  */
 import { expect, it } from "vitest";
-import type { DeadLetter } from "../../src/sync/dead-letter.ts";
+import type { DeadLetter } from "../../src/core/sync/dead-letter.ts";
 import {
   startDaemon,
   waitUntilSettled,

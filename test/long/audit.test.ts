@@ -13,7 +13,7 @@ import { waitFor } from "../support/wait-for.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 const PEOPLE = 150;
-const SECRET = "a-webhook-secret-of-more-than-24-characters";
+const SECRET = "user:a-webhook-secret-of-more-than-24-characters";
 
 test.concurrent("killed under load: every change has its line, and the chain is whole", async ({
   expect,

@@ -10,7 +10,7 @@ import {
 } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
 import { personMapping } from "../support/person-mapping.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -50,7 +50,7 @@ test("100 of 150 deletions pass, 50 are held, a crash changes no count, a person
   };
   const env = envFor(sandbox, extra);
   const held = async (...args: string[]) => {
-    await using command = spawnCrmsync(["held", ...args], { env });
+    await using command = localCrmsync(["held", ...args], { env });
     const { code } = await command.ended;
     expect(command.stderr).toEqual([]);
     expect(code).toBe(0);
@@ -75,7 +75,7 @@ test("100 of 150 deletions pass, 50 are held, a crash changes no count, a person
   const status = await second.status();
   expect(status.terminations).toMatchObject({ held: 50, inLast24Hours: 100, limit: 100 });
   const finding = status.findings.find(({ runbook }) => runbook.includes("heldterminations"));
-  expect(finding?.says).toMatch(/^50 changes are held since/);
+  expect(finding?.says).toMatch(/^50 terminations are held since/);
   expect(await second.metric("crmsync_dead_letters")).toBe(0);
 
   const listed = (await held("list", "--json")).map(

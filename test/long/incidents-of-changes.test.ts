@@ -3,12 +3,12 @@
  * the other; `status` must name each within a minute, and nothing that is not so.
  */
 import { expect, it } from "vitest";
-import type { Check } from "../../src/doctor/check.ts";
+import type { Check } from "../../src/operate/doctor/check.ts";
 import { armFault } from "../support/arm-fault.ts";
 import { waitUntilSettled } from "../support/crmsync.ts";
 import { type LocalDaemon, localDaemon, localSandbox } from "../support/in-process.ts";
 import { people, personEvent } from "../support/person-event.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -50,13 +50,13 @@ it("names rejected changes, a record that fails again and again, and a slow serv
     ...people(50, "bad", { birthDate: "soon" }),
     ...people(9, "worse", { lastName: "" }),
   ]);
-  const rejected = await named(daemon, /were rejected \(59/);
-  expect(rejected).toMatch(
-    /^critical: \d\d % of the changes since \S+Z were rejected \(59 of \d\d\), most for birthDate \(invalid\): crmsync dead list --field birthDate\.$/,
-  );
+  const checked = () =>
+    daemon.metric("crmsync_checks_total", { role: "intake", result: "rejected" });
+  await waitFor(async () => (await checked()) === 59, { what: "all are rejected" });
   expect(await daemon.metric("crmsync_rejected_total", { field: "birthDate" })).toBe(50);
-  expect(await daemon.metric("crmsync_checks_total", { role: "intake", result: "rejected" })).toBe(
-    59,
+  // On a busy machine the first of them may lie before the worst stretch of time.
+  expect(await named(daemon, /were rejected .*most for/)).toMatch(
+    /^critical: \d+ % of the changes since \S+Z were rejected \(\d\d of \d\d\), most for birthDate \(invalid\): crmsync dead list --field birthDate\.$/,
   );
   expect(await daemon.metric("crmsync_checks_total", { role: "sync", result: "passed" })).toBe(
     USUAL,
@@ -79,7 +79,7 @@ it("names rejected changes, a record that fails again and again, and a slow serv
   expect(await named(daemon, /slow since/)).toMatch(
     /^warning: The service has been slow since \S+Z: half of its replies take [1-4]\.\d s or longer; usual are 0\.\d\d s\.$/,
   );
-  await using doctor = spawnCrmsync(["doctor", "--json"], { env });
+  await using doctor = localCrmsync(["doctor", "--json"], { env });
   await doctor.ended;
   const checks = JSON.parse(doctor.stdout.join("\n")) as Check[];
   const resultOf = (name: string) => checks.find((check) => check.name === name);

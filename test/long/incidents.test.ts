@@ -12,8 +12,8 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { Queue } from "bullmq";
 import { expect, inject, it } from "vitest";
-import type { Check } from "../../src/doctor/check.ts";
-import type { Status } from "../../src/status/status.ts";
+import type { Check } from "../../src/operate/doctor/check.ts";
+import type { Status } from "../../src/operate/status/status.ts";
 import { armFault } from "../support/arm-fault.ts";
 import {
   startDaemon,
@@ -25,7 +25,7 @@ import {
 import { people } from "../support/person-event.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -135,7 +135,7 @@ const INCIDENTS: readonly Incident[] = [
       await daemon.push(people(20));
     },
     section: "crmsyncserviceunavailable",
-    says: /no usable reply \((connection_refused|reset)\) since/,
+    says: /no usable reply \((ECONNREFUSED at [\d.]+:\d+|reset)\) since/,
     status: { backlog: { drainedAt: null }, sendingStopped: ["unavailable"] },
     doctor: ["connection to the service", /ECONNREFUSED/],
   },
@@ -146,7 +146,7 @@ const INCIDENTS: readonly Incident[] = [
       await daemon.push(people(20));
     },
     section: "crmsyncserviceunavailable",
-    says: /no usable reply \(server_error\) since/,
+    says: /no usable reply \(HTTP 503\) since/,
     doctor: ["service", /server_error, 503/],
   },
   {
@@ -155,7 +155,7 @@ const INCIDENTS: readonly Incident[] = [
     cold: true,
     cause: ({ daemon }) => daemon.push(people(5)),
     section: "the-ledger-is-cold-or-being-warmed",
-    says: /cannot be listed \(dns\)/,
+    says: /cannot be listed \(dns at \S+:\d+\)/,
     status: { backlog: { drainedAt: null }, sendingStopped: ["warming_up"] },
     doctor: ["name of the service", /cannot be resolved/],
   },
@@ -202,7 +202,7 @@ const findingOf = ({ findings }: Status, section: string) =>
   findings.find(({ runbook: link }) => link === `docs/runbook.md#${section}`);
 
 async function cli(env: Readonly<Record<string, string>>, ...args: string[]) {
-  await using command = spawnCrmsync(args, { env });
+  await using command = localCrmsync(args, { env });
   const { code } = await command.ended;
   return { code, out: command.stdout.join("\n"), err: command.stderr.join("\n") };
 }

@@ -105,7 +105,8 @@ test("20 updates and a kill: what was edited by hand stays, and all else is the 
   const sent = await count(/^(get|update)/i);
   await intake.push(eventsOf({ lastName: "New", tel: "+352 1", stage: "Investment" }));
   await waitUntilSettled(intake);
-  expect(await count(/^(get|update)/i)).toBe(sent);
+  // A record whose request was killed is sent once more: that request may still take effect.
+  expect((await count(/^(get|update)/i)) - sent).toBeLessThanOrEqual(4);
   const snapshot = join(dir.path, "crm.ndjson");
   const records = numbers.map((n) =>
     recordOf(n, { lastName: n < 3 ? "Newer" : "New", tel: "+352 1" }),

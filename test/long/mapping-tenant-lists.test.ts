@@ -1,13 +1,13 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, inject, test } from "vitest";
-import type { Check } from "../../src/doctor/check.ts";
+import type { Check } from "../../src/operate/doctor/check.ts";
 import { waitUntilSettled } from "../support/crmsync.ts";
 import { type LocalSandbox, localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { personMapping } from "../support/person-mapping.ts";
 import { tempDir } from "../support/temp-dir.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -32,7 +32,7 @@ test("a value that the tenant has removed from its list is soon rejected without
   const before = await configs();
   const lists = join(dir.path, "lists.json");
   await writeFile(lists, JSON.stringify({ service: ["philanthropy_advisory"] }));
-  await using values = spawnCrmsync(["sandbox", "values", "set", lists, "--db", db]);
+  await using values = localCrmsync(["sandbox", "values", "set", lists, "--db", db]);
   expect(await values.ended).toEqual({ code: 0, signal: null });
 
   await waitFor(
@@ -82,7 +82,7 @@ async function relaxable(dir: string) {
     },
     allow: async (...service: string[]): Promise<void> => {
       await writeFile(file, JSON.stringify({ service }));
-      await using values = spawnCrmsync(["sandbox", "values", "set", file, "--db", db]);
+      await using values = localCrmsync(["sandbox", "values", "set", file, "--db", db]);
       expect(await values.ended).toEqual({ code: 0, signal: null });
     },
   };
@@ -133,7 +133,7 @@ test("a value that the tenant has added is noticed when it is refused, and by do
   await waitFor(async () => (await daemon.metric("crmsync_dead_letters")) === 2, {
     what: "both are rejected",
   });
-  await using doctor = spawnCrmsync(["doctor", "--json"], { env });
+  await using doctor = localCrmsync(["doctor", "--json"], { env });
   await doctor.ended;
   const checks = JSON.parse(doctor.stdout.join("\n")) as Check[];
   const check = checks.find(({ name }) => name === "value lists");
@@ -166,7 +166,7 @@ test("a mapped record keeps a value that the tenant has added, and loses one tha
   // The list has the value by now, and the next event brings it.
   await allow("family_office", "white_glove", "nothing like it");
   const hasNoticed = async () => {
-    await using doctor = spawnCrmsync(["doctor"], { env: { ...env, MAPPING: mapping } });
+    await using doctor = localCrmsync(["doctor"], { env: { ...env, MAPPING: mapping } });
     await doctor.ended;
     return doctor.stdout.some((line) => line.includes("lists differ from those in use"));
   };

@@ -3,7 +3,7 @@
  * counts requests late.
  */
 import { expect, it } from "vitest";
-import type { Status } from "../../src/status/status.ts";
+import type { Status } from "../../src/operate/status/status.ts";
 import {
   startDaemon,
   startSandbox,

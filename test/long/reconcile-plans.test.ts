@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { expect, test } from "vitest";
-import { keysOf } from "../../src/state/keys.ts";
+import { keysOf } from "../../src/core/state/keys.ts";
 import { waitUntilSettled } from "../support/crmsync.ts";
 import { localDaemon } from "../support/in-process.ts";
 import { spawnCrmsync } from "../support/process.ts";
@@ -16,7 +16,7 @@ import { waitFor } from "../support/wait-for.ts";
 async function waitUntilFed(env: ReturnType<typeof envFor>): Promise<void> {
   using redis = new DisposableStack();
   const client = redis.adopt(new Redis(env.REDIS_URL), (opened) => opened.disconnect());
-  const waiting = keysOf(env.QUEUE_PREFIX).unsynced("bulk");
+  const waiting = keysOf(env.QUEUE_PREFIX).line("bulk");
   await waitFor(async () => (await client.zcard(waiting)) === 300, { what: "300 entries wait" });
   await waitFor(async () => (await reconcile(env, ["--list"])).out.includes("300 of 400"), {
     what: "the plan is noted as far",

@@ -8,7 +8,7 @@ import { makeCertificates } from "../support/certificates.ts";
 import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { requireTool } from "../support/requirements.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -51,7 +51,7 @@ it("over TLS, with the rights of deploy/redis/acl-rules.txt, everything works", 
   };
   const outputs: string[] = [];
   const crmsync = async (...args: string[]) => {
-    const { stdout, stderr, ended } = spawnCrmsync(args, { env });
+    const { stdout, stderr, ended } = localCrmsync(args, { env });
     const { code } = await ended;
     outputs.push(...stdout, ...stderr);
     return { code, text: [...stdout, ...stderr].join("\n") };
@@ -79,7 +79,7 @@ it("over TLS, with the rights of deploy/redis/acl-rules.txt, everything works", 
       deadLetters: { total: 2 },
     });
     expect((await crmsync("ledger", "stats")).code).toBe(0);
-    expect((await crmsync("ledger", "forget", "1", "--apply")).code).toBe(0);
+    expect((await crmsync("ledger", "forget", "3", "--apply")).code).toBe(0);
     expect((await crmsync("dead", "redrive", "--all", "--apply")).text).toContain("2 redriven");
     outputs.push(...daemon.process.stdout, ...daemon.process.stderr);
   }
@@ -111,3 +111,32 @@ async function fail(faultsUrl: string, fault: Record<string, unknown>): Promise<
     body: JSON.stringify(fault),
   });
 }
+
+it("crmsync redis names the rights that it lacks, and marks no Redis that it could not copy", async () => {
+  await using dir = await tempDir();
+  await using redis = await ownRedis();
+  const rules = readFileSync(RULES, "utf8").trim().split(" ");
+  await redis.client.acl("SETUSER", "crmsync", "on", ">password", ...rules);
+  const url = redis.url.replace("redis://", "redis://crmsync:password@");
+  const env = { REDIS_URL: url, DATA_DIR: dir.path };
+  await redis.client.hset("{crmsync}:state-version", "version", "2");
+  const copy = join(dir.path, "copy");
+  const crmsync = async (...args: string[]) => {
+    await using process = localCrmsync(["redis", ...args], { env });
+    const { code } = await process.ended;
+    return { code, text: [...process.stdout, ...process.stderr].join("\n") };
+  };
+  const refused = await crmsync("backup", copy, "--move", "--apply");
+  expect(refused.code).toBe(1);
+  const [, missing = ""] =
+    /^crmsync: Redis does not let this user run scan: allow it \(ACL SETUSER NAME (.*?)\)/.exec(
+      refused.text,
+    ) ?? [];
+  expect(await redis.client.hgetall("{crmsync}:state-version")).toEqual({ version: "2" });
+
+  await redis.client.acl("SETUSER", "crmsync", ...missing.split(" "));
+  expect(await crmsync("backup", copy)).toMatchObject({ code: 0 });
+  expect(await crmsync("reset", "--all", "--apply")).toMatchObject({ code: 0 });
+  expect(await crmsync("restore", copy, "--apply")).toMatchObject({ code: 0 });
+  expect(await redis.client.hgetall("{crmsync}:state-version")).toEqual({ version: "2" });
+});

@@ -2,9 +2,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, type TestContext } from "vitest";
-import { Inbox } from "../../src/event/inbox.ts";
+import { Inbox } from "../../src/core/event/inbox.ts";
 import { ownPort } from "../support/own-port.ts";
-import { openRedis, openWorkRedis } from "../../src/ops/open-redis.ts";
+import { openRedis, openWorkRedis } from "../../src/base/open-redis.ts";
 import { makeCertificates } from "../support/certificates.ts";
 import {
   startDaemon,
@@ -13,6 +13,7 @@ import {
   type DaemonProcess,
 } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import type { OwnRedis } from "../support/own-redis.ts";
 import { ownCluster, ownSentinels, type RedisGroup } from "../support/redis-topologies.ts";
@@ -113,7 +114,7 @@ it.for([
     const url = await allowOnlyCrmsync({ ...group, url: redis.url });
     const env = envOn({ url }, sandbox, { ...redis.env, QUEUE_PREFIX: PREFIX });
     const crmsync = async (...args: string[]) => {
-      const { stdout, stderr, ended } = spawnCrmsync(args, { env });
+      const { stdout, stderr, ended } = localCrmsync(args, { env });
       const { code } = await ended;
       return { code, text: [...stdout, ...stderr].join("\n") };
     };
@@ -225,16 +226,16 @@ it("many tenants on a Cluster: each in one slot, spread over the nodes", async (
   expect(used.size).toBe(3);
   // The doctor of one tenant looks at all nodes for changes that no process sends.
   const env = { REDIS_URL: group.url, QUEUE_PREFIX: "{tenant0}" };
-  const doctor = spawnCrmsync(["doctor"], { env });
+  const doctor = localCrmsync(["doctor"], { env });
   await doctor.ended;
   const named = doctor.stdout.join("\n").matchAll(/changes wait under QUEUE_PREFIX (\S+),/g);
   expect(new Set([...named].map(([, prefix]) => prefix))).toEqual(new Set(prefixes.slice(1)));
   // A URL for a single Redis is refused with the remedy.
   const plain = group.servers[0]?.url ?? "";
-  const status = spawnCrmsync(["status"], { env: { REDIS_URL: plain } });
+  const status = localCrmsync(["status"], { env: { REDIS_URL: plain } });
   await status.line(/node of a Redis Cluster: let REDIS_URL begin with redis\+cluster:/);
   const start = ["start", "--sandbox"];
-  const daemon = spawnCrmsync(start, {
+  await using daemon = spawnCrmsync(start, {
     env: { REDIS_URL: plain, HTTP_PORT: "0", SANDBOX_PORT: "0" },
   });
   await daemon.line(/node of a Redis Cluster: let REDIS_URL begin with redis\+cluster:/);

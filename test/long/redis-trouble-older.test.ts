@@ -9,6 +9,7 @@ import {
 } from "../support/in-process.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envOn } from "../support/tenant-env.ts";
@@ -42,7 +43,7 @@ async function restore(redis: Redis, copy: readonly [string, Buffer][]): Promise
 }
 
 async function crmsync(args: string[], env: Record<string, string>): Promise<string> {
-  await using command = spawnCrmsync(args, { env });
+  await using command = localCrmsync(args, { env });
   expect((await command.ended).code, command.stderr.join("\n")).toBe(0);
   return command.stdout.join("\n");
 }

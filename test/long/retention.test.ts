@@ -11,7 +11,7 @@ import {
   type SandboxProcess,
 } from "../support/crmsync.ts";
 import { personEvent } from "../support/person-event.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { textOfFiles } from "../support/text-of-files.ts";
 import { textOfKeys } from "../support/text-of-keys.ts";
@@ -177,7 +177,7 @@ test.concurrent.for([
     // A letter that is dropped after the rewrite must leave the file, too.
     const rewrites = await rewritesOf(redis);
     await waitFor(async () => (await rewritesOf(redis)) > rewrites, { what: "a rewrite" });
-    await using drop = spawnCrmsync(["dead", "drop", "--all", "--apply"], { env: settings });
+    await using drop = localCrmsync(["dead", "drop", "--all", "--apply"], { env: settings });
     expect((await drop.ended).code).toBe(0);
     await expectNone(() => textOfKeys(redis));
     expect(await redis.config("GET", "slowlog-log-slower-than")).toContain("-1");

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { temporaryFile } from "../support/temporary-file.ts";
-import { spawnCrmsync } from "../support/process.ts";
+import { localCrmsync } from "../support/local-command.ts";
 import { startSandbox, type SandboxProcess } from "../support/crmsync.ts";
 
 const PATH = "/v1.1/business-relations";
@@ -100,7 +100,7 @@ test("100,000 relations are listed in 20 pages within seconds, in constant memor
     }),
   );
   // The import goes into the file of the running sandbox.
-  await using load = spawnCrmsync(["sandbox", "import", "-", "--db", file.path, "--json"], {
+  await using load = localCrmsync(["sandbox", "import", "-", "--db", file.path, "--json"], {
     input: lines.join("\n"),
   });
   expect(await load.ended).toEqual({ code: 0, signal: null });

@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 export interface Certificates {
   readonly ca: string;
-  /** For 127.0.0.1. */
+  /** For 127.0.0.1, also in its form for IPv6. */
   readonly server: { readonly cert: string; readonly key: string };
   readonly client: { readonly cert: string; readonly key: string };
 }
@@ -29,7 +29,7 @@ export function makeCertificates(openssl: string, dir: string): Certificates {
   run("req", "-x509", ...newKey("ca"), "-out", "ca.crt", "-subj", "/CN=authority", "-days", "2");
   for (const name of ["server", "client"]) {
     run("req", ...newKey(name), "-out", `${name}.csr`, "-subj", `/CN=${name}`);
-    writeFileSync(join(dir, `${name}.ext`), "subjectAltName=IP:127.0.0.1\n");
+    writeFileSync(join(dir, `${name}.ext`), "subjectAltName=IP:127.0.0.1,IP:::ffff:127.0.0.1\n");
     const signed = ["-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2"];
     run(
       "x509",

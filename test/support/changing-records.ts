@@ -1,7 +1,7 @@
 /** A CRM whose records change while it is asked for changes, over real HTTP. */
-import { createCrmApi } from "../../src/crm/api-client.ts";
-import type { ObjectChanges, PulledChange } from "../../src/crm/change-puller.ts";
-import { CONNECTORS } from "../../src/crm/connectors.ts";
+import { createCrmApi } from "../../src/intake/crm/api-client.ts";
+import type { ObjectChanges, PulledChange } from "../../src/intake/crm/change-puller.ts";
+import { CONNECTORS } from "../../src/intake/crm/connectors.ts";
 import { POPULATIONS } from "./crm-populations.ts";
 import { standInFor, type StandIn } from "./crm-stand-ins.ts";
 

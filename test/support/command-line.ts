@@ -18,7 +18,7 @@ const COMPOSE = parse(readFileSync(join(ROOT, "docker-compose.yml"), "utf8"), { 
 
 /** Tools that the pages use as every machine has them; the tests that run blocks find mistakes in them. */
 const COMMON =
-  `cat chown cp curl cut editor grep install jq ln mkdir mv openssl redis-check-rdb redis-cli rm
+  `awk base64 cat chown cp curl cut editor grep head install jq ln mkdir mv openssl redis-cli rm
   sed sha256sum sleep sudo systemctl tail tar tr useradd xargs`.split(/\s+/);
 
 type Check = (args: readonly string[]) => Promise<void> | void;
@@ -140,7 +140,7 @@ function mustBeOneOf(known: readonly string[], name = ""): void {
 }
 
 const SOURCES = globSync(
-  ["src/config.ts", "test/{chaos,integration,conformance}/**/*.ts", "docker-compose.yml"],
+  ["src/base/config.ts", "test/{chaos,integration,conformance}/**/*.ts", "docker-compose.yml"],
   { cwd: ROOT },
 ).map((file) => readFileSync(join(ROOT, file), "utf8"));
 

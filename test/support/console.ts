@@ -1,25 +1,29 @@
 /** The console of a daemon's HTTP server, over real HTTP, and what a browser does with it. */
 import pino from "pino";
 import { inject } from "vitest";
-import { readConfig } from "../../src/config.ts";
-import { businessRelationMapping } from "../../src/mapping/business-relation.ts";
+import { readConfig } from "../../src/base/config.ts";
+import { businessRelationMapping } from "../../src/intake/mapping/business-relation.ts";
+import type { Mapping } from "../../src/intake/mapping/mapping.ts";
 import { serveHttp } from "../../workers/http.ts";
-import { createRuntime } from "../../workers/runtime.ts";
+import { openParts } from "../../workers/parts.ts";
 import { uniquePrefix } from "./unique-prefix.ts";
 
 export const VIEWER = "viewer-token-of-24-or-more";
 export const OPERATOR = "operator-token-of-24-or-more";
 
-export async function serveConsole(env: Record<string, string> = {}) {
+export async function serveConsole(
+  env: Record<string, string> = {},
+  mapping: Mapping = businessRelationMapping,
+) {
   const tokens = { VIEWER_TOKEN: VIEWER, OPERATOR_TOKEN: OPERATOR };
   const all = { QUEUE_PREFIX: uniquePrefix(), HTTP_PORT: "0", ...tokens, ...env };
   const set = Object.entries(all).filter(([, value]) => value !== "");
-  const runtime = createRuntime({
+  const runtime = openParts({
     config: readConfig(Object.fromEntries(set)),
-    redisUrl: inject("redisUrl"),
+    redisUrl: env["REDIS_URL"] ?? inject("redisUrl"),
     version: "test",
     log: pino({ level: "silent" }),
-    mapping: businessRelationMapping,
+    mapping,
   });
   await runtime.stateVersion.require();
   const start = { deadlineMs: 10_000, ends: () => false };

@@ -1,8 +1,8 @@
 /** The product as its users run it: real processes, real HTTP. */
 import { parseSamples, sumOf } from "../../src/demo/daemon-metrics.ts";
 import { readRelations, readRequests } from "../../src/demo/service-reader.ts";
-import { findEmbeddedRedis } from "../../src/ops/embedded-redis.ts";
-import type { Status } from "../../src/status/status.ts";
+import { findEmbeddedRedis } from "../../src/base/embedded-redis.ts";
+import type { Status } from "../../src/operate/status/status.ts";
 import { spawnCrmsync, type TestProcess } from "./process.ts";
 import { waitFor } from "./wait-for.ts";
 

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseExactly } from "../../src/event/exact-json.ts";
+import { parseExactly } from "../../src/core/event/exact-json.ts";
 
 const FIXTURES = join(import.meta.dirname, "../fixtures");
 

@@ -1,5 +1,5 @@
-import { eventOrder } from "../../src/event/event-order.ts";
-import type { Stores } from "../../src/status/stores.ts";
+import { eventOrder } from "../../src/core/event/event-order.ts";
+import type { Stores } from "../../src/operate/status/stores.ts";
 
 const HAPPENED = "2026-11-20T09:30:11Z";
 
@@ -20,5 +20,5 @@ export async function hold({ staged }: Stores, crmCode: string, subject: string,
   });
   const taken = await staged.take(crmCode, "test", 60_000);
   if (taken.kind !== "taken") throw new Error("it is not staged");
-  await staged.settle(taken.state, { row: "before", finished: false, held: "limit" });
+  await staged.settle(taken.state, { row: "before", finished: false, held: { why: "limit" } });
 }

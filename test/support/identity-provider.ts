@@ -2,6 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { exportJWK, generateKeyPair, SignJWT, type CryptoKey, type JWTPayload } from "jose";
 import { ownPort } from "./own-port.ts";
 import { spawnNode } from "./process.ts";
@@ -44,6 +45,8 @@ export interface Lies {
   /** Of the address with which the browser is sent back. */
   callback?: Record<string, string>;
   metadata?: object;
+  /** Its answers with tokens are this many bytes longer, and sent compressed. */
+  padded?: number;
 }
 
 /** Every person who comes is logged in at once. `lies` may be changed at any time. */
@@ -109,6 +112,11 @@ export async function lyingProvider(lies: Lies = {}) {
         };
         const id_token = await sign(claims);
         const tokens = { access_token: "access", token_type: "Bearer", expires_in: 60, id_token };
+        if (lies.padded !== undefined) {
+          const text = JSON.stringify(tokens) + " ".repeat(lies.padded);
+          const type = { "content-type": "application/json", "content-encoding": "gzip" };
+          return void response.writeHead(200, type).end(gzipSync(text));
+        }
         return void send(lies.token ?? tokens);
       }
       case "/userinfo":

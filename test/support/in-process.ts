@@ -2,14 +2,14 @@
  * The product inside of the test's process: real HTTP, a real Redis and all parts of a daemon, without the second
  * that a process takes to start. What is about processes, signals, pipes or the embedded Redis uses crmsync.ts.
  */
-import { examineConfig } from "../../src/config.ts";
-import { loadMapping } from "../../src/mapping/load-mapping.ts";
-import { createLog } from "../../src/ops/log.ts";
-import { Shutdown } from "../../src/ops/shutdown.ts";
-import { NO_TRACING } from "../../src/ops/tracing.ts";
-import { VERSION } from "../../src/ops/version.ts";
+import { examineConfig } from "../../src/base/config.ts";
+import { loadMapping } from "../../src/intake/mapping/load-mapping.ts";
+import { createLog } from "../../src/base/log.ts";
+import { Shutdown } from "../../src/base/shutdown.ts";
+import { NO_TRACING } from "../../src/base/tracing.ts";
+import { VERSION } from "../../src/base/version.ts";
 import { startSandbox } from "../../src/sandbox/serve.ts";
-import { ROLES, type Role } from "../../src/state/heartbeats.ts";
+import { ROLES, type Role } from "../../src/core/state/heartbeats.ts";
 import { startDaemon } from "../../workers/main.ts";
 import {
   daemonAt,

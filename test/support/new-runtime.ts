@@ -1,18 +1,18 @@
 import { inject, onTestFinished } from "vitest";
-import { createRuntime, type Runtime } from "../../workers/runtime.ts";
-import { readConfig } from "../../src/config.ts";
-import { businessRelationMapping } from "../../src/mapping/business-relation.ts";
-import type { Mapping } from "../../src/mapping/mapping.ts";
-import { createLog } from "../../src/ops/log.ts";
+import { openParts, type Parts } from "../../workers/parts.ts";
+import { readConfig } from "../../src/base/config.ts";
+import { businessRelationMapping } from "../../src/intake/mapping/business-relation.ts";
+import type { Mapping } from "../../src/intake/mapping/mapping.ts";
+import { createLog } from "../../src/base/log.ts";
 import { uniquePrefix } from "./unique-prefix.ts";
 
-/** The parts of a daemon, for a new tenant on the tests' Redis; it is closed after the test. */
+/** The parts of a daemon, for a new tenant, on the tests' Redis or that of `env`; it is closed after the test. */
 export function newRuntime(
   env: Readonly<Record<string, string>> = {},
   mapping: Mapping = businessRelationMapping,
-): Runtime {
-  const redisUrl = inject("redisUrl");
-  const runtime = createRuntime({
+): Parts {
+  const redisUrl = env["REDIS_URL"] ?? inject("redisUrl");
+  const runtime = openParts({
     config: readConfig({ REDIS_URL: redisUrl, QUEUE_PREFIX: uniquePrefix(), ...env }),
     redisUrl,
     version: "test",

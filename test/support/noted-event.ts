@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { NotedEvent } from "../../src/sync/step.ts";
+import type { NotedEvent } from "../../src/core/sync/step.ts";
 
 /** An event as a step of a history names it. */
 export const notedEventOf = (more: Partial<NotedEvent> = {}): NotedEvent => ({

@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import { freePort } from "../../src/ops/redis-conf.ts";
+import { freePort } from "../../src/base/redis-conf.ts";
 
 /**
  * Below the ports that Linux gives to servers that listen on port 0 and to outgoing connections

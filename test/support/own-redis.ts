@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { provideRedisServer } from "../../src/demo/install-redis-server.ts";
-import { CONF_FILE, spawnRedis, type RedisProcess } from "../../src/ops/redis-process.ts";
+import { CONF_FILE, spawnRedis, type RedisProcess } from "../../src/base/redis-process.ts";
 import { ownPort } from "./own-port.ts";
 import { tempDir } from "./temp-dir.ts";
 import { waitFor } from "./wait-for.ts";

@@ -1,8 +1,12 @@
 /** CRMs whose records change, as their APIs show it to somebody who asks for changes. */
-import { createCrmApi } from "../../src/crm/api-client.ts";
-import type { ChangesPage, ObjectChanges, PulledChange } from "../../src/crm/change-puller.ts";
-import type { FetchedRecord } from "../../src/crm/record-reader.ts";
-import { CRMS } from "../../src/crm/connectors.ts";
+import { createCrmApi } from "../../src/intake/crm/api-client.ts";
+import type {
+  ChangesPage,
+  ObjectChanges,
+  PulledChange,
+} from "../../src/intake/crm/change-puller.ts";
+import type { FetchedRecord } from "../../src/intake/crm/record-reader.ts";
+import { CRMS } from "../../src/intake/crm/connectors.ts";
 import { POPULATIONS } from "./crm-populations.ts";
 import { standInFor, type Fault, type StandIn } from "./crm-stand-ins.ts";
 

@@ -1,5 +1,5 @@
 import type { TestProject } from "vitest/node";
-import { NoRedisServer } from "../../src/ops/find-redis-server.ts";
+import { NoRedisServer } from "../../src/base/find-redis-server.ts";
 import { ownRedis } from "./own-redis.ts";
 import { startRedisContainer } from "./redis-container.ts";
 

@@ -1,6 +1,6 @@
 import type { TestContext } from "vitest";
 import { installDebianPackage } from "../../src/demo/install-redis-server.ts";
-import { canRun } from "../../src/ops/find-redis-server.ts";
+import { canRun } from "../../src/base/find-redis-server.ts";
 
 export interface Tool {
   /** Its names; which one exists depends on the system. */

@@ -1,6 +1,6 @@
-import { Permit } from "../../src/quota/permit.ts";
-import type { Sendable } from "../../src/sync/decide.ts";
-import type { ServiceReply } from "../../src/sync/service-reply.ts";
+import { Permit } from "../../src/core/quota/permit.ts";
+import type { Sendable } from "../../src/core/sync/decide.ts";
+import type { ServiceReply } from "../../src/core/sync/service-reply.ts";
 import type { ServiceAccess } from "../../workers/service-access.ts";
 import { waitFor } from "./wait-for.ts";
 
@@ -33,7 +33,8 @@ export class ScriptedService {
       mayTry: async () => true,
       requestOf: () => undefined,
       send: (_permit, decision) =>
-        new Promise((reply) => {
+        new Promise((answer) => {
+          const reply = (one: ServiceReply) => answer({ reply: one, isRejecting: false });
           if (this.#ended) reply({ kind: "throttled" });
           this.requests.push({ decision, reply });
         }),

@@ -1,20 +1,21 @@
 /** The stores of one tenant in Redis, as a process opens them, and states and rows for them. */
 import type { Redis } from "ioredis";
-import { BulkChanges } from "../../src/state/bulk-changes.ts";
-import { DeadLetters } from "../../src/state/dead-letters.ts";
-import { HeldTerminations } from "../../src/state/held-terminations.ts";
-import { History } from "../../src/state/history.ts";
-import { keysOf, type Keys } from "../../src/state/keys.ts";
-import { Ledger } from "../../src/state/ledger.ts";
-import { Line } from "../../src/state/line.ts";
-import { RecordStore } from "../../src/state/record-store.ts";
-import { Sealing } from "../../src/state/sealing.ts";
-import { SettledLately, StateAge } from "../../src/state/state-age.ts";
-import { StagedStates } from "../../src/state/staged-state.ts";
-import { StateVersion } from "../../src/state/state-version.ts";
-import { Verifications } from "../../src/state/verifications.ts";
-import type { LedgerRow, Orders } from "../../src/sync/ledger-row.ts";
-import type { Staged, StateToStage, TakenState } from "../../src/sync/record.ts";
+import { BulkChanges } from "../../src/core/state/bulk-changes.ts";
+import { DeadLetters } from "../../src/core/state/dead-letters.ts";
+import { HeldTerminations } from "../../src/core/state/held-terminations.ts";
+import { History } from "../../src/core/state/history.ts";
+import { keysOf, type Keys } from "../../src/core/state/keys.ts";
+import { Ledger } from "../../src/core/state/ledger.ts";
+import { Line } from "../../src/core/state/line.ts";
+import { RecordStore } from "../../src/core/state/record-store.ts";
+import { Sealing } from "../../src/core/state/sealing.ts";
+import { SettledLately, StateAge } from "../../src/core/state/state-age.ts";
+import { StagedStates } from "../../src/core/state/staged-state.ts";
+import { StateVersion } from "../../src/core/state/state-version.ts";
+import type { LedgerRow, Orders } from "../../src/core/sync/ledger-row.ts";
+import type { Change } from "../../src/core/sync/record.ts";
+import type { StateToStage } from "../../src/core/sync/stage.ts";
+import type { TakenState } from "../../src/core/sync/run.ts";
 import { uniquePrefix } from "./unique-prefix.ts";
 
 export const STATE_KEY = Buffer.alloc(32, 7);
@@ -54,7 +55,6 @@ export function storesOf(redis: Redis, options: Options = {}) {
     deadLetters: new DeadLetters(records),
     held: new HeldTerminations(records),
     bulkChanges: new BulkChanges(records),
-    verifications: new Verifications(records, hourMs ?? 3_600_000),
     settledLately: new SettledLately(records),
   };
 }
@@ -133,9 +133,24 @@ export const listed = (
 export const editStaged = (
   { records }: { readonly records: RecordStore },
   crmCode: string,
-  edit: (staged: Staged) => Staged,
+  edit: (staged: Change) => Change,
 ): Promise<void> =>
   records.change(crmCode, [], (read) => ({
     record: { ...read, staged: read.staged && edit(read.staged) },
     outcome: undefined,
   }));
+
+/** So much time passes that no request of the record is under way any more, and it is due. */
+export const passTime = (
+  { records }: { readonly records: RecordStore },
+  crmCode: string,
+): Promise<void> =>
+  records.change(crmCode, [], (read) => {
+    const { row, staged } = read;
+    const open = row?.openUntil === undefined ? row : { ...row, openUntil: 1 };
+    const taken = staged?.taken && { ...staged.taken, until: 1 };
+    return {
+      record: { ...read, row: open, staged: staged && { ...staged, due: undefined, taken } },
+      outcome: undefined,
+    };
+  });

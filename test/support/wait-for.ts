@@ -1,9 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Between two looks, ms: the longer the wait, the longer the pause. Looks cost the processor time that tests share. */
+/** Between two looks, ms: looks cost processor time that tests share, so a look that takes long is rarer. */
 const POLL_MS = 20;
-const LONGEST_POLL_MS = 100;
+const LONGEST_POLL_MS = 500;
+/** A pause is this part of the wait so far, or so many times the last look. */
 const POLL_SHARE = 0.05;
+const POLL_LOOKS = 5;
 
 /**
  * Resolves with the first value of `condition` that is neither false nor undefined. At the deadline
@@ -17,6 +19,7 @@ export async function waitFor<T>(
   const started = Date.now();
   const deadline = started + deadlineMs;
   for (;;) {
+    const looked = Date.now();
     let cause: unknown;
     try {
       const value = await condition();
@@ -27,8 +30,9 @@ export async function waitFor<T>(
     if (Date.now() >= deadline) {
       throw new Error(`Not within ${deadlineMs} ms: ${what}`, { cause });
     }
-    const share = POLL_SHARE * (Date.now() - started);
-    await delay(Math.min(LONGEST_POLL_MS, Math.max(POLL_MS, share)));
+    const now = Date.now();
+    const pause = Math.max(POLL_MS, POLL_SHARE * (now - started), POLL_LOOKS * (now - looked));
+    await delay(Math.min(LONGEST_POLL_MS, pause));
   }
 }
 

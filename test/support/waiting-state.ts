@@ -1,4 +1,4 @@
-import type { StateToStage } from "../../src/sync/record.ts";
+import type { StateToStage } from "../../src/core/sync/stage.ts";
 
 /** A change that waits, for `staged.stage`. */
 export const waitingState = (crmCode: string, lane: StateToStage["lane"]): StateToStage => ({

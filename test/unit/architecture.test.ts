@@ -8,73 +8,97 @@ import {
   type Rules,
 } from "../support/imports.ts";
 
-const SPEC = "src/service-spec";
+const SPEC = "src/core/service-spec";
 
 const RULES: Rules = {
   floors: [
-    [SPEC, "src/ops"],
-    ["src/audit", "src/config.ts", "src/event", "src/sandbox"],
-    ["src/people", "src/sync"],
-    ["src/mapping", "src/quota", "src/state"],
-    ["src/crm", "src/service", "src/snapshot", "src/status"],
-    ["src/bulk", "src/check-crms.ts", "src/dead-letters", "src/forget", "src/held", "src/history"],
-    ["src/http", "src/notify", "src/preview", "src/pull"],
-    ["src/reconcile"],
-    ["src/approvals", "src/start-problems.ts"],
-    ["src/console", "src/doctor"],
+    [SPEC],
+    ["src/base", "src/sandbox"],
+    ["src/core/event"],
+    ["src/core/sync"],
+    ["src/core/quota", "src/core/state"],
+    ["src/core/service"],
+    ["src/intake"],
+    ["src/operate"],
+    ["src/whole"],
+    ["src/records"],
+    ["src/people"],
+    ["src/certify", "src/quality", "src/shadow"],
     ["workers", "src/demo"],
     ["src/cli"],
+  ],
+  exceptions: [
+    // The doctor says what a start would refuse, and tries the files and addresses that the daemon uses.
+    "src/operate/doctor/configuration.ts > src/whole/start-problems.ts",
+    "src/operate/doctor/files.ts > src/people/audit/file-sink.ts",
+    "src/operate/doctor/files.ts > src/people/audit/line.ts",
+    "src/operate/doctor/notify.ts > src/people/notify/message.ts",
   ],
   only: {
     // Its own reading of the specification: it shares the lists and the numbers, and no rule.
     "src/sandbox": [`${SPEC}/value-lists.ts`, `${SPEC}/limits.ts`],
-    // Pure: nothing of src/ops.
-    "src/sync": [SPEC, "src/event"],
+    // Pure: nothing of src/base.
+    "src/core/sync": [SPEC, "src/core/event"],
   },
   onlyIn: {
-    "@bull-board": ["src/http/bull-board.ts"],
-    "@opentelemetry": ["src/ops"],
-    "bullmq-otel": ["src/ops"],
-    bottleneck: ["src/quota"],
-    bullmq: ["src/event", "src/state", "src/status/queue-reading.ts", "workers", "src/demo"],
+    "@bull-board": ["src/intake/http/bull-board.ts"],
+    "@opentelemetry": ["src/base"],
+    "bullmq-otel": ["src/base"],
+    bottleneck: ["src/core/quota"],
+    bullmq: [
+      "src/core/event",
+      "src/core/state",
+      "src/operate/status/queue-reading.ts",
+      "workers",
+      "src/demo",
+    ],
     commander: ["src/cli"],
-    "cron-parser": ["src/ops/cron.ts"],
-    fastify: ["src/console", "src/http", "src/sandbox"],
-    hono: ["src/console/html.ts"],
+    "cron-parser": ["src/base/cron.ts"],
+    fastify: ["src/people/console", "src/intake/http", "src/sandbox"],
+    hono: ["src/people/console/html.ts"],
     ioredis: [
       "src/demo",
-      "src/doctor",
-      "src/event",
-      "src/forget",
-      "src/ops",
-      "src/quota",
-      "src/service/open-service.ts",
-      "src/state",
-      "src/status",
+      "src/operate/doctor",
+      "src/core/event",
+      "src/people/forget",
+      "src/base",
+      "src/core/quota",
+      "src/core/service/open-service.ts",
+      "src/core/state",
+      "src/operate/status",
       "workers",
     ],
-    "csv-parse": ["src/snapshot"],
+    "csv-parse": ["src/intake/snapshot"],
     "node:sqlite": [
       "src/sandbox",
-      "src/ops/data-dir.ts",
-      "src/audit/file-sink.ts",
-      "src/reconcile/work-file.ts",
+      "src/base/data-dir.ts",
+      "src/people/audit/file-sink.ts",
+      "src/whole/reconcile/work-file.ts",
     ],
-    "openid-client": ["src/people/identity-provider.ts"],
-    pino: ["src/ops"],
-    "prom-client": ["src/ops/exposition.ts", "src/status/metrics.ts", "src/status/gauges.ts"],
-    undici: ["src/ops/undici.ts"],
-    jsonata: ["src/mapping"],
-    "libphonenumber-js": ["src/mapping"],
-    yaml: ["src/http/openapi.ts", "src/mapping", "src/preview/mapping-cases.ts"],
-    "fast-xml-parser": ["src/crm"],
-    standardwebhooks: ["src/http", "src/notify/message.ts"],
+    nodemailer: ["src/quality/mail.ts"],
+    "openid-client": ["src/base/identity-provider.ts"],
+    pino: ["src/base"],
+    "prom-client": [
+      "src/base/exposition.ts",
+      "src/operate/status/metrics.ts",
+      "src/operate/status/gauges.ts",
+    ],
+    undici: ["src/base/undici.ts"],
+    jsonata: ["src/intake/mapping"],
+    "libphonenumber-js": ["src/intake/mapping"],
+    yaml: [
+      "src/intake/http/openapi.ts",
+      "src/intake/mapping",
+      "src/whole/preview/mapping-cases.ts",
+    ],
+    "fast-xml-parser": ["src/intake/crm"],
+    standardwebhooks: ["src/intake/http", "src/people/notify/message.ts"],
   },
   pure: {
     [SPEC]: [],
-    "src/sync": ["node:crypto"],
+    "src/core/sync": ["node:crypto"],
   },
-  readsEnvironment: "src/config.ts",
+  readsEnvironment: "src/base/config.ts",
 };
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -82,6 +106,16 @@ const ROOT = join(import.meta.dirname, "../..");
 test("The sources keep to the floors", () => {
   const files = readSources(ROOT, ["src", "workers", "test", "bench"]);
   expect(findBreaches(files, RULES)).toEqual([]);
+});
+
+/** Those that open the parts and hand them out. */
+const WITH_ALL_PARTS = ["workers/chore-table.ts", "workers/main.ts"];
+
+test("No worker gets all parts of the daemon: each names what it uses", () => {
+  const named = readSources(ROOT, ["src", "workers"]).filter(
+    ({ path, text }) => path.startsWith("workers/") && /\bParts\b.* from "\.\/parts/.test(text),
+  );
+  expect(named.map(({ path }) => path).toSorted()).toEqual(WITH_ALL_PARTS);
 });
 
 test("No imports form a circle", () => {
@@ -116,17 +150,25 @@ test("The start of a daemon loads what every daemon needs, and nothing else", ()
   const loaded = [...loadedWith(readSources(ROOT, ["src", "workers"]), START)].toSorted();
   const isOurs = (name: string) => name.startsWith("src/") || name.startsWith("workers/");
   expect(loaded.filter((name) => !isOurs(name))).toEqual(PACKAGES_OF_THE_START);
-  const parts = new Set(loaded.filter(isOurs).map((name) => name.split("/")[1]));
-  expect(parts).toContain("sync");
-  for (const part of ["bulk", "console", "demo", "doctor", "forget", "held", "sandbox"]) {
-    expect(parts).not.toContain(part);
+  const ours = loaded.filter(isOurs).join("\n");
+  expect(ours).toContain("src/core/sync/");
+  for (const part of [
+    "demo/",
+    "operate/doctor/",
+    "people/console/",
+    "people/forget/",
+    "sandbox/",
+  ]) {
+    expect(ours).not.toContain(`src/${part}`);
   }
+  expect(loaded).not.toContain("src/whole/pause-bulk.ts");
+  expect(loaded).not.toContain("src/people/decide-held.ts");
   // Each beside its own packages: the page /queues, traces, the log for people, mappings.
-  expect(loaded).not.toContain("src/http/bull-board.ts");
+  expect(loaded).not.toContain("src/intake/http/bull-board.ts");
   expect(loaded).not.toContain("openid-client");
-  expect(loaded).not.toContain("src/ops/tracing-otel.ts");
-  expect(loaded).not.toContain("src/ops/log-text.ts");
-  expect(loaded).not.toContain("src/mapping/compile-mapping.ts");
+  expect(loaded).not.toContain("src/base/tracing-otel.ts");
+  expect(loaded).not.toContain("src/base/log-text.ts");
+  expect(loaded).not.toContain("src/intake/mapping/compile-mapping.ts");
 });
 
 test("What is imported by a call, or only for its types, is not loaded at the start", () => {
@@ -153,65 +195,91 @@ test("Every place on the floors exists, and few folders have rules of their own"
 
 test("A circle is found, and a file beside it is not part of it", () => {
   const files = [
-    { path: "src/sync/a.ts", text: `import { b } from "./b.ts";` },
-    { path: "src/sync/b.ts", text: `import type { C } from "../state/c.ts";` },
-    { path: "src/state/c.ts", text: `export * from "../sync/a.ts";` },
-    { path: "src/state/d.ts", text: `import { C } from "./c.ts";` },
+    { path: "src/core/sync/a.ts", text: `import { b } from "./b.ts";` },
+    { path: "src/core/sync/b.ts", text: `import type { C } from "../state/c.ts";` },
+    { path: "src/core/state/c.ts", text: `export * from "../sync/a.ts";` },
+    { path: "src/core/state/d.ts", text: `import { C } from "./c.ts";` },
   ];
-  expect(findCircles(files)).toEqual([["src/state/c.ts", "src/sync/a.ts", "src/sync/b.ts"]]);
+  expect(findCircles(files)).toEqual([
+    ["src/core/state/c.ts", "src/core/sync/a.ts", "src/core/sync/b.ts"],
+  ]);
 });
 
 test.for([
-  ["src/sync/a.ts", `import { b } from "../state/b.ts";`, "src/sync may not import src/state/b.ts"],
   [
-    "src/sync/a.ts",
-    `import {\n  b,\n} from "../cli/b.ts";`,
-    "src/sync may not import src/cli/b.ts",
+    "src/core/sync/a.ts",
+    `import { b } from "../state/b.ts";`,
+    "src/core/sync may not import src/core/state/b.ts",
   ],
   [
-    "src/sync/a.ts",
-    `import type { B } from "../ops/b.ts";`,
-    "src/sync may not import src/ops/b.ts",
+    "src/core/sync/a.ts",
+    `import {\n  b,\n} from "../../cli/b.ts";`,
+    "src/core/sync may not import src/cli/b.ts",
   ],
-  ["src/sync/a.ts", `export * from "../http/b.ts";`, "src/sync may not import src/http/b.ts"],
-  ["src/event/a.ts", `import "../sync/b.ts";`, "src/event may not import src/sync/b.ts"],
-  ["src/event/a.ts", `await import("../sync/b.ts");`, "src/event may not import src/sync/b.ts"],
+  [
+    "src/core/sync/a.ts",
+    `import type { B } from "../../base/b.ts";`,
+    "src/core/sync may not import src/base/b.ts",
+  ],
+  [
+    "src/core/sync/a.ts",
+    `export * from "../../intake/http/b.ts";`,
+    "src/core/sync may not import src/intake/http/b.ts",
+  ],
+  [
+    "src/core/event/a.ts",
+    `import "../sync/b.ts";`,
+    "src/core/event may not import src/core/sync/b.ts",
+  ],
+  [
+    "src/core/event/a.ts",
+    `await import("../sync/b.ts");`,
+    "src/core/event may not import src/core/sync/b.ts",
+  ],
   // Of the same floor.
   [
-    "src/state/a.ts",
+    "src/core/state/a.ts",
     `import { b } from "../quota/b.ts";`,
-    "src/state may not import src/quota/b.ts",
+    "src/core/state may not import src/core/quota/b.ts",
   ],
   [
-    "src/http/a.ts",
-    `import { b } from "../../workers/b.ts";`,
-    "src/http may not import workers/b.ts",
+    "src/intake/http/a.ts",
+    `import { b } from "../../../workers/b.ts";`,
+    "src/intake may not import workers/b.ts",
   ],
   ["workers/a.ts", `import { b } from "../src/cli/b.ts";`, "workers may not import src/cli/b.ts"],
   [
     "src/sandbox/a.ts",
-    `import { b } from "../service-spec/b.ts";`,
-    "src/sandbox may not import src/service-spec/b.ts",
+    `import { b } from "../core/service-spec/b.ts";`,
+    "src/sandbox may not import src/core/service-spec/b.ts",
   ],
   ["src/cli/a.ts", `import { Queue } from "bullmq";`, "bullmq may not be imported here"],
-  ["src/service/a.ts", `import B from "bottleneck/light";`, "bottleneck may not be imported here"],
+  [
+    "src/core/service/a.ts",
+    `import B from "bottleneck/light";`,
+    "bottleneck may not be imported here",
+  ],
   [
     "workers/a.ts",
     `import { trace } from "@opentelemetry/api";`,
     "@opentelemetry/api may not be imported here",
   ],
-  ["src/http/a.ts", `import { fetch } from "undici";`, "undici may not be imported here"],
+  ["src/intake/http/a.ts", `import { fetch } from "undici";`, "undici may not be imported here"],
   [
-    "src/sync/a.ts",
+    "src/core/sync/a.ts",
     `import { readFileSync } from "node:fs";`,
-    "node:fs may not be imported in src/sync, which is pure",
+    "node:fs may not be imported in src/core/sync, which is pure",
   ],
-  ["src/ops/a.ts", `const { PATH } = process.env;`, "only src/config.ts may read process.env"],
-  ["src/ops/a.ts", `const { env } = process;`, "only src/config.ts may read process.env"],
   [
-    "src/ops/a.ts",
+    "src/base/a.ts",
+    `const { PATH } = process.env;`,
+    "only src/base/config.ts may read process.env",
+  ],
+  ["src/base/a.ts", `const { env } = process;`, "only src/base/config.ts may read process.env"],
+  [
+    "src/base/a.ts",
     `import { env } from "node:process";`,
-    "only src/config.ts may read process.env",
+    "only src/base/config.ts may read process.env",
   ],
   ["src/new/a.ts", ``, "src/new is on no floor"],
   [
@@ -220,7 +288,7 @@ test.for([
     `imports "./b.js": not a package, nor a path with .ts`,
   ],
   [
-    "src/service-spec/a.ts",
+    "src/core/service-spec/a.ts",
     `import { b } from "#spec/b.ts";`,
     `imports "#spec/b.ts": not a package, nor a path with .ts`,
   ],
@@ -230,15 +298,15 @@ test.for([
 
 test.for([
   [
-    "src/sync/a.ts",
+    "src/core/sync/a.ts",
     `import { b } from "../service-spec/b.ts";\nimport { createHash } from "node:crypto";`,
   ],
-  ["src/state/a.ts", `import type { Lane } from "../event/lane.ts";`],
-  ["src/service/open-service.ts", `import { createQuota } from "../quota/quota.ts";`],
-  ["src/quota/quota.ts", `import Bottleneck from "bottleneck";`],
-  ["src/sandbox/a.ts", `import { COUNTRIES } from "../service-spec/value-lists.ts";`],
+  ["src/core/state/a.ts", `import type { Lane } from "../event/lane.ts";`],
+  ["src/core/service/open-service.ts", `import { createQuota } from "../quota/quota.ts";`],
+  ["src/core/quota/quota.ts", `import Bottleneck from "bottleneck";`],
+  ["src/sandbox/a.ts", `import { COUNTRIES } from "../core/service-spec/value-lists.ts";`],
   ["src/cli/a.ts", `import { b } from "../../workers/b.ts";`],
-  ["src/config.ts", `export const all = process.env;`],
+  ["src/base/config.ts", `export const all = process.env;`],
   ["test/e2e/a.test.ts", `import { b } from "../../src/cli/b.ts";\nconst { PATH } = process.env;`],
 ] as const)("In %s, %s is allowed", ([path, text]) => {
   expect(findBreaches([{ path, text }], RULES)).toEqual([]);

@@ -1,7 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { readConfig } from "../../src/config.ts";
+import { readConfig } from "../../src/base/config.ts";
+import { isLoopback } from "../../src/base/loopback.ts";
+import { smtpIn } from "../../src/base/secret-variable.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const LONG = "a-secret-of-24-charact.rs";
@@ -13,7 +15,6 @@ describe("secrets that the operator chooses", () => {
     "VIEWER_TOKEN",
     "SALESFORCE_WEBHOOK_SECRET",
     "DYNAMICS_WEBHOOK_SECRET",
-    "PIPEDRIVE_WEBHOOK_SECRET",
     "TWENTY_WEBHOOK_SECRET",
   ] as const;
 
@@ -25,6 +26,17 @@ describe("secrets that the operator chooses", () => {
     for (const long of ["x".repeat(24), `${LONG} ${LONG}`]) {
       expect(readConfig({ [name]: long }).secrets[name]?.value()).toBe(long);
     }
+  });
+
+  test("PIPEDRIVE_WEBHOOK_SECRET is a user and a password, as the webhook sends them", () => {
+    for (const wrong of [LONG, `:${LONG}`, "user:short", `user:${LONG} ${LONG}`]) {
+      expect(() => readConfig({ PIPEDRIVE_WEBHOOK_SECRET: wrong }), wrong).toThrow(
+        "PIPEDRIVE_WEBHOOK_SECRET must be user:password",
+      );
+    }
+    const right = `user:${LONG}`;
+    const { secrets } = readConfig({ PIPEDRIVE_WEBHOOK_SECRET: right });
+    expect(secrets.PIPEDRIVE_WEBHOOK_SECRET?.value()).toBe(right);
   });
 
   test("a secret in a file too, and a short one that replaces it does not come into force", async () => {
@@ -99,6 +111,16 @@ test.for([
   ["SERVICE_BASE_URL", "https://ada:secret@service.example", "must have no user name"],
   ["SERVICE_BASE_URL", "https://service.example/?tenant=1", "must end with its path"],
   ["ESPOCRM_URL", "https://crm.example/#", "must end with its path"],
+  ["ESPOCRM_URL", "https://https://crm.example", "must be one address: it has // a second time"],
+  [
+    "SERVICE_BASE_URL",
+    "service.example",
+    "must be an http or https address, beginning with http:// or https://",
+  ],
+  ["SERVICE_BASE_URL", "https://service.example/v1.1/business-relations", "must end before /v1.1"],
+  ["WEBHOOKS_PUBLIC_URL", "https://crmsync.example/webhooks/hubspot", "must end before /webhooks"],
+  ["HTTP_HOST", "http://0.0.0.0", "must be an address or name alone"],
+  ["OPS_HOST", "0.0.0.0:9090", "must be an address or name alone"],
 ] as const)("%s may not be %s", ([name, value, problem]) => {
   expect(() => readConfig({ [name]: value })).toThrow(`${name} ${problem}`);
 });
@@ -145,6 +167,55 @@ test("a schedule without a CRM is refused also where that variable is blank", ()
   const schedule = { RECONCILE_CRON: "30 2 * * *" };
   expect(() => readConfig({ ...schedule, RECONCILE_FROM: "\r" })).toThrow(together);
   expect(() => readConfig({ RECONCILE_CRON: " ", RECONCILE_FROM: "" })).not.toThrow();
+});
+
+const MAIL = {
+  SMTP_URL: "smtp://crmsync:p%40ss@mail.firm.example",
+  MAIL_FROM: "crmsync@firm.example",
+  QUALITY_MAIL_TO: "o'neil@firm.example",
+};
+
+test.for([
+  ["smtp://mail", { host: "mail", port: 587, secure: false, auth: undefined }],
+  ["smtps://[::1]/", { host: "::1", port: 465, secure: true, auth: undefined }],
+  [MAIL.SMTP_URL, { host: "mail.firm.example", auth: { user: "crmsync", pass: "p@ss" } }],
+  ["smtp://mail:25?tls.rejectUnauthorized=false", undefined],
+  ["smtp://mail:25#x", undefined],
+  ["smtp://mail:25/x", undefined],
+  ["smtp://user@mail", undefined],
+  ["smtp://user:%zz@mail", undefined],
+  ["smtp://mail%0a", undefined],
+  ["https://mail", undefined],
+  ["mail:587", undefined],
+] as const)("SMTP_URL=%s is %j", ([url, server]) => {
+  if (server !== undefined) expect(smtpIn(url)).toMatchObject(server);
+  else {
+    expect(smtpIn(url)).toBe(undefined);
+    expect(() => readConfig({ ...MAIL, SMTP_URL: url })).toThrow("SMTP_URL must be smtp://host");
+  }
+});
+
+test("mails need a server, a sender and an address for the numbers", () => {
+  expect(() => readConfig(MAIL)).not.toThrow();
+  for (const name of Object.keys(MAIL)) {
+    const needs = `needs also ${name}: the mail server, the sender`;
+    expect(() => readConfig({ ...MAIL, [name]: " " })).toThrow(needs);
+  }
+  for (const address of [
+    "a@b.example, c@d.example",
+    "A <a@b.example>",
+    "a@b.example\nBcc: c@d.ex",
+    "a",
+  ])
+    expect(() => readConfig({ ...MAIL, MAIL_FROM: address })).toThrow("MAIL_FROM must be one");
+  expect(() => readConfig({ ...MAIL, QUALITY_MAIL_DOMAINS: "firm.example, *" })).toThrow(
+    "QUALITY_MAIL_DOMAINS must list domains",
+  );
+});
+
+test("a name that begins like an address of this machine is none", () => {
+  expect(["127.0.0.1", "127.1.2.3", "localhost", "::1"].map(isLoopback)).not.toContain(false);
+  expect(["127.evil.example", "127.", "10.0.0.1"].map(isLoopback)).not.toContain(true);
 });
 
 test("a variable in quotes is named: not every program that sets variables removes them", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { csvLine } from "../../src/ops/csv-line.ts";
+import { csvLine } from "../../src/base/csv-line.ts";
 
 test.for([
   ["=1+1", "'=1+1"],

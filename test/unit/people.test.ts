@@ -1,7 +1,7 @@
 /** The names of those who act, and what their tokens allow. */
 import { expect, test } from "vitest";
-import { ConfigError, readConfig } from "../../src/config.ts";
-import { maybeSamePerson, holderOf, marksOfPerson } from "../../src/people/person.ts";
+import { ConfigError, readConfig } from "../../src/base/config.ts";
+import { maybeSamePerson, holderOf, marksOfPerson } from "../../src/base/person.ts";
 
 const A = "a".repeat(24);
 const B = "b".repeat(24);
@@ -31,7 +31,33 @@ test("names of one person are recognised, however they are written", () => {
     expect(same("anna.muster", other), other).toBe(true);
   expect(same("straße", "STRASSE")).toBe(true);
   expect(same("राम", "रम")).toBe(false);
-  expect(same("anna", "annabelle")).toBe(false);
+  // One person in two directories, and with a title, a second name, an initial, a domain.
+  for (const [token, provider] of [
+    ["anna.mueller", "Anna Müller"],
+    ["anna.muller", "Anna MÜLLER"],
+    ["lukasz.nowak", "Łukasz Nowak"],
+    ["søren.aagaard", "Ågård, Soren"],
+    ["anna.muster", "Muster, Anna"],
+    ["anna.muster", "Dr. Anna Muster"],
+    ["anna.muster", "Anna Maria Muster"],
+    ["anna.muster", "FIRM\\anna.muster"],
+    ["anna.muster@firm.example", "Dr. A. Muster"],
+    ["amuster@firm.example", "Anna Muster"],
+    ["annam", "FIRM\\Anna Muster"],
+    ["anna.muster2", "Anna Muster"],
+    ["oneill", "O’Neill"],
+  ] as const)
+    expect([same(token, provider), same(provider, token)], provider).toEqual([true, true]);
+  for (const [one, other] of [
+    ["anna", "annabelle"],
+    ["anna.muster", "ben.muster"],
+    ["a.muster", "b.muster"],
+    ["anna@firm.example", "ben@firm.example"],
+    ["FIRM\\anna", "FIRM\\ben"],
+    ["Bert Engel", "ben"],
+    ["00u7f3ab12", "00u7f3ab13"],
+  ] as const)
+    expect([same(one, other), same(other, one)], other).toEqual([false, false]);
   expect(maybeSamePerson({ names: [] }, { names: [] })).toBe(false);
 });
 
@@ -50,4 +76,23 @@ test("a token that is too short, stands twice or has a name that is none is refu
   ])
     expect(() => readConfig({ OPERATOR_TOKEN: value }), value).toThrow(ConfigError);
   expect(() => readConfig({ OPERATOR_TOKEN: `anna:${A} ${B}` })).not.toThrow();
+});
+
+test("where people also sign in, and need a second person, the name of a token is an address", () => {
+  const env = {
+    OIDC_ISSUER: "https://login.example",
+    OIDC_CLIENT_ID: "crmsync",
+    OIDC_CLIENT_SECRET: "x".repeat(24),
+    CONSOLE_URL: "https://crmsync.example",
+    OIDC_ACT: "operators",
+    APPROVALS: "held",
+  };
+  const read = (token: string, more = {}) => readConfig({ ...env, ...more, OPERATOR_TOKEN: token });
+  for (const name of ["anna", "anna@firm", "anna.mueller", "@firm.example"])
+    expect(() => read(`ben@firm.example:${B} ${name}:${A}`), name).toThrow(
+      "OPERATOR_TOKEN has a name that is no e-mail address",
+    );
+  // Who holds one without a name can neither ask nor approve.
+  expect(() => read(`anna.mueller@firm.example:${A} ${B}`)).not.toThrow();
+  expect(() => read(`anna:${A}`, { APPROVALS: "" })).not.toThrow();
 });

@@ -1,8 +1,8 @@
 /** What the claims of the identity provider make of a person. */
 import { expect, test } from "vitest";
-import { readConfig } from "../../src/config.ts";
-import { openSignedIn, readSession } from "../../src/console/access.ts";
-import { maybeSamePerson, personOf, sessionNames } from "../../src/people/person.ts";
+import { readConfig } from "../../src/base/config.ts";
+import { openSignedIn, readSession } from "../../src/people/console/access.ts";
+import { maybeSamePerson, nameText, personOf, sessionNames } from "../../src/base/person.ts";
 
 const ROLES = {
   OIDC_CLAIM: "groups",
@@ -11,8 +11,10 @@ const ROLES = {
   OIDC_APPROVE: "approvers",
 };
 
+const ISSUER = "https://login.example";
+
 const rightsOf = (claims: object, roles = {}) =>
-  [...personOf({ sub: "s", ...claims }, { ...ROLES, ...roles }).rights].toSorted();
+  [...personOf({ sub: "s", ...claims }, { ...ROLES, ...roles }, ISSUER).rights].toSorted();
 
 test("groups give rights, each also to look", () => {
   expect(rightsOf({ groups: ["staff"] })).toEqual(["look"]);
@@ -36,28 +38,52 @@ test("an e-mail address gives rights only if it is verified", () => {
 
 test("only a verified address is shown, and each name counts for four eyes", () => {
   const claims = { sub: "s1", email: "ben@firm.example", name: "Anna", preferred_username: "anna" };
-  const unsure = personOf(claims, ROLES);
-  expect(unsure.name).toBe("anna");
+  const unsure = personOf(claims, ROLES, ISSUER);
+  expect(unsure).toMatchObject({ name: "anna", address: undefined });
   expect(unsure.names.toSorted()).toEqual(["Anna", "anna", "ben@firm.example", "s1"]);
-  expect(personOf({ ...claims, email_verified: true }, ROLES).name).toBe("ben@firm.example");
-  expect(personOf({ sub: "s1", email: 7, name: " " }, ROLES).names).toEqual(["s1"]);
+  expect(personOf({ ...claims, email_verified: true }, ROLES, ISSUER)).toMatchObject({
+    name: "ben@firm.example",
+    address: "ben@firm.example",
+  });
+  expect(personOf({ sub: "s1", email: 7, name: " " }, ROLES, ISSUER).names).toEqual(["s1"]);
   const [anna, ben] = [{ names: ["anna@firm.example"] }, { names: ["BEN"] }];
   expect(maybeSamePerson(unsure, anna) && maybeSamePerson(unsure, ben)).toBe(true);
+});
+
+test.for([
+  ["the words of a line", "Ben via console at 10.0.0.9"],
+  ["letters of another alphabet", "Вen Muster"],
+  ["letters that look alike", "Bɘn Muster"],
+  ["a letter that fills no place", "Ben\u2800Muster"],
+  ["a bracket", "Ben (OIDC s1 of https://login.example)"],
+  ["nothing that is seen", "\u3164\u200b"],
+  ["a line break", "Ben\nMuster", "Ben Muster"],
+  ["letters that fill two places", "Ｂen\u200b \u202eMuster", "Ben Muster"],
+  ["its own alphabet", "Людмила", "Людмила"],
+  ["marks", "Łukasz Bjørn Þór O’Neill-Çelik", "Łukasz Bjørn Þór O’Neill-Çelik"],
+] as const)("a name with %s is shown only if it can be no other one", ([, name, shown = "s2"]) => {
+  const person = personOf({ sub: "s2", name }, ROLES, ISSUER);
+  expect(person.name).toBe(shown);
+  expect(nameText(person)).toBe(`${shown} (OIDC s2 of https://login.example)`);
+  const hostile = { ...person, account: { subject: 's) via console at "', issuer: ISSUER } };
+  expect(nameText(hostile)).toBe(
+    `${shown} (OIDC s%29%20via%20console%20at%20%22 of https://login.example)`,
+  );
 });
 
 test("the longest names fit into a cookie, and hide no characters", () => {
   const long = (text: string) => text.repeat(5000 / text.length);
   const [name, preferred_username] = [long("界"), long('"')];
   const email = `${long("ü")}@x`;
-  const person = personOf({ sub: long("\\"), name, preferred_username, email }, ROLES);
+  const sub = "\\".repeat(255);
+  const person = personOf({ sub, name, preferred_username, email }, ROLES, ISSUER);
   expect(person.names).toHaveLength(4);
-  const signer = { sign: () => "m".repeat(43) };
+  const signer = { issuer: ISSUER, sign: () => "m".repeat(43) };
   const ends = { knownAs: sessionNames({ sub: long("s"), sid: long("界") }), since: 1e12 };
   const cookie = openSignedIn(person, ends, signer, 1e12);
   expect(cookie.length).toBeLessThan(4000);
   const session = readSession(cookie, { tokens: NO_TOKENS, provider: signer }, 1e12);
   expect(session?.person).toEqual(person);
-  expect(personOf({ sub: "s", name: "an\u202ena\n\ud800" }, ROLES).name).toBe("anna");
 });
 
 const NO_TOKENS = { viewer: undefined, operator: undefined };

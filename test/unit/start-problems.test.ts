@@ -1,13 +1,67 @@
 import { expect, test } from "vitest";
-import { readConfig } from "../../src/config.ts";
-import { checkConfiguration } from "../../src/doctor/configuration.ts";
-import { mistypedVariables } from "../../src/start-problems.ts";
+import { readConfig } from "../../src/base/config.ts";
+import { checkConfiguration } from "../../src/operate/doctor/configuration.ts";
+import { businessRelationMapping } from "../../src/intake/mapping/business-relation.ts";
+import { hashProblems, mistypedVariables, startProblems } from "../../src/whole/start-problems.ts";
+
+const ALL = new Set(["http", "intake", "sync"] as const);
+const TOKEN = "a-secret-of-24-characters";
+const KEY = Buffer.alloc(32, 7).toString("base64");
+const SIGNING = `whsec_${KEY}`;
+
+// What is refused, and what the sentence says to do about it: that is accepted.
+test.for([
+  [{ NOTIFY_SECRET: SIGNING }, { NOTIFY_URL: "https://hooks.example" }, "without NOTIFY_URL"],
+  [{ NOTIFY_FORMAT: "slack" }, { NOTIFY_FORMAT: "" }, "remove NOTIFY_FORMAT"],
+  [
+    { OUTCOME_WEBHOOK_SECRET: SIGNING },
+    { OUTCOME_WEBHOOK: "https://crm.example" },
+    "without OUTCOME_WEBHOOK",
+  ],
+  [{ RECONCILE_APPLY: "1" }, { RECONCILE_DIR: "." }, "RECONCILE_DIR or RECONCILE_CRON"],
+  [
+    { QUALITY_CRON: "0 7 * * 1" },
+    { QUALITY_WEBHOOK: "https://crm.example" },
+    "without QUALITY_WEBHOOK or SMTP_URL",
+  ],
+  [{ QUALITY_MAIL_DOMAINS: "firm.example" }, { QUALITY_MAIL_DOMAINS: "" }, "without SMTP_URL"],
+  [{ AUDIT_KEY: KEY }, { AUDIT_LOG: "stdout" }, "without AUDIT_LOG"],
+  [{ AUDIT_LOG: "/" }, { AUDIT_LOG: "stdout" }, "(EISDIR): name a file"],
+  [{ RECONCILE_DIR: "package.json" }, { RECONCILE_DIR: "." }, "(ENOTDIR): name a folder"],
+  [{ RECONCILE_DIR: "package.json/in" }, { RECONCILE_DIR: "." }, "(ENOTDIR): name a folder"],
+  [
+    { SALESFORCE_CLIENT_ID: "id", SALESFORCE_URL: "https://crm.example" },
+    { SALESFORCE_CLIENT_SECRET: "secret" },
+    "without SALESFORCE_CLIENT_SECRET",
+  ],
+  [{ ESPOCRM_URL: "https://crm.example" }, { ESPOCRM_URL: "" }, "without ESPOCRM_API_KEY"],
+  [{ INGEST_AUTH: "none", INGEST_TOKEN: TOKEN }, { INGEST_AUTH: "" }, "without INGEST_TOKEN"],
+  [
+    { APPROVALS: "held", OPERATOR_TOKEN: `anna:${TOKEN}` },
+    { OPERATOR_TOKEN: `anna:${TOKEN} ben:another-${TOKEN}` },
+    "APPROVALS needs two people",
+  ],
+] as const)("%j is refused, and accepted with %j", async ([wrong, mended, says]) => {
+  expect(await startProblems(readConfig(wrong), ALL)).toEqual([expect.stringContaining(says)]);
+  expect(await startProblems(readConfig({ ...wrong, ...mended }), ALL)).toEqual([]);
+});
+
+test("a mapping that is a module cannot be approved", () => {
+  const module = { ...businessRelationMapping, name: "map.ts", hash: undefined };
+  const approving = readConfig({ APPROVALS: "held,mapping" });
+  expect(hashProblems(approving, module)).toEqual([
+    expect.stringMatching(/the mapping map\.ts is a module, which may import other files/),
+  ]);
+  expect(hashProblems(approving, businessRelationMapping)).toEqual([]);
+  expect(hashProblems(readConfig({ APPROVALS: "held" }), module)).toEqual([]);
+});
 
 test.for([
   ["QUOTA_PERHOUR", "QUOTA_PER_HOUR"],
   ["REQUEST_PER_HOUR", "QUOTA_PER_HOUR"],
   ["quota_per_hour", "QUOTA_PER_HOUR"],
   ["SERVICE_BASEURL", "SERVICE_BASE_URL"],
+  ["SERVICE_URL", "SERVICE_BASE_URL"],
   ["SERVICE_TOKEN_FIEL", "SERVICE_TOKEN_FILE"],
   ["INGEST_TOKENS_FILE", "INGEST_TOKEN_FILE"],
   ["REDIS_URI", "REDIS_URL"],

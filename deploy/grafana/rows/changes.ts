@@ -1,5 +1,5 @@
 /** How changes end, and what was left out of them. */
-import type { ChangeOutcome } from "../../../src/sync/outcomes.ts";
+import type { ChangeOutcome } from "../../../src/core/sync/outcomes.ts";
 import type { RowSpec } from "../panel-spec.ts";
 import { increase, OWN, shared } from "../promql.ts";
 

@@ -227,14 +227,14 @@ export const HEALTH: RowSpec = {
       kind: "stat",
       title: "Silent sources",
       description:
-        "Sources that have sent nothing for a day, and did within the week; Silence of sources shows which.",
+        "Sources that have sent nothing for half as long again as their longest pause of two weeks; Silence of sources shows which.",
       runbook: "CrmsyncSourceSilent",
       unit: "short",
       width: 4,
       none: "no source yet",
       queries: [
         {
-          expr: `count(${SILENCE} > 86400 and ${SILENCE} < 7 * 86400) or 0 * count(${SILENCE})`,
+          expr: `count(${SILENCE} > ${shared("source_silent_after_seconds", "", "source")}) or 0 * count(${SILENCE})`,
           legend: "sources",
         },
       ],

@@ -1,35 +1,37 @@
 /** Carries out a plan, with its progress on the terminal. */
-import { actBy, needsApproval, approvalOf, useOrAsk } from "../../approvals/decide.ts";
-import { printable, allPrintable } from "../../ops/printable.ts";
-import { ENTRY_OUTCOMES, type EntryOutcome } from "../../reconcile/apply-entry.ts";
-import { carryOut, requireUsable } from "../../reconcile/carry-out.ts";
-import type { Applied } from "../../reconcile/feed.ts";
-import type { OpenSnapshot } from "../../reconcile/open-snapshot.ts";
-import { type OpenPlan, planHeader } from "../../reconcile/plan-file.ts";
-import type { Session } from "../../reconcile/session.ts";
-import { APPROVAL_MS, type Approval } from "../../state/approvals.ts";
-import type { BulkPause } from "../../state/bulk-changes.ts";
-import { pauseText } from "../../status/bulk.ts";
-import { clockTime } from "../../status/clock-time.ts";
+import { crmsync } from "../../base/command.ts";
+import { actBy, needsApproval, approvalOf, useOrAsk } from "../../people/approvals/decide.ts";
+import { printable, allPrintable } from "../../base/printable.ts";
+import { ENTRY_OUTCOMES, type EntryOutcome } from "../../whole/reconcile/apply-entry.ts";
+import { carryOut, requireUsable } from "../../whole/reconcile/carry-out.ts";
+import type { Applied } from "../../whole/reconcile/feed.ts";
+import type { OpenSnapshot } from "../../whole/reconcile/open-snapshot.ts";
+import { type OpenPlan, planHeader } from "../../whole/reconcile/plan-file.ts";
+import type { Session } from "../../whole/reconcile/session.ts";
+import { APPROVAL_MS, type Approval } from "../../core/state/approvals.ts";
+import type { BulkPause } from "../../core/state/bulk-changes.ts";
+import { pauseText } from "../../operate/status/bulk.ts";
+import { clockTime } from "../../operate/status/clock-time.ts";
 import { printAsked } from "../asked.ts";
+import type { ActBy } from "../../core/state/audit-acts.ts";
 import { actorOf, operatorName, recordAct, withStores } from "../operator.ts";
 import { printEither, print, showBar } from "../output.ts";
 import type { ReconcileOptions } from "./compare.ts";
 import { existsSync } from "node:fs";
 import { hostname } from "node:os";
-import { counted } from "../../ops/counted.ts";
-import { readOne } from "../../ops/redis-reading.ts";
-import { UserError } from "../../ops/user-error.ts";
-import { findPlan } from "../../reconcile/find-plan.ts";
+import { counted } from "../../base/counted.ts";
+import { readOne } from "../../base/redis-reading.ts";
+import { UserError } from "../../base/user-error.ts";
+import { findPlan } from "../../whole/reconcile/find-plan.ts";
 import {
   endingOf,
   pastComparisons,
   sourceText,
   type PastComparison,
-} from "../../reconcile/past-comparisons.ts";
-import type { NotedPlan } from "../../state/comparisons.ts";
-import type { Stores } from "../../status/stores.ts";
-import { DRIFT_KINDS, NO_DRIFT } from "../../sync/drift.ts";
+} from "../../whole/reconcile/past-comparisons.ts";
+import type { NotedPlan } from "../../core/state/comparisons.ts";
+import type { Stores } from "../../operate/status/stores.ts";
+import { DRIFT_KINDS, NO_DRIFT } from "../../core/sync/drift.ts";
 
 /** How often it is looked whether a daemon runs that sends the changes, ms. */
 const DAEMON_CHECK_MS = 5000;
@@ -57,19 +59,14 @@ export async function applyIt(
     snapshot.listing?.keepFor(plan.header.id, approval.expiresAt + APPROVAL_MS);
     return printAsked(approval, options.json);
   }
-  const by = approval === undefined ? { by: await operatorName(stores) } : actBy(approval);
+  const by: ActBy = approval === undefined ? { by: await operatorName(stores) } : actBy(approval);
   const bar = showBar("carrying out the plan", "changes");
   const watching = watchDaemon(session);
   try {
     const applied = await carryOut(session, snapshot, plan, {
       // Its age counts until it was asked for.
       maxAgeHours: maxAge + askedHours(approval),
-      recordAct: (details) =>
-        stores.auditActs.record({
-          act: "reconcile.apply",
-          ...by,
-          details: { ...details, ...by.details },
-        }),
+      by,
       onProgress: ({ done, waiting }) => bar.update(done - waiting, plan.entries),
       onPause: (pause) => bar.note(pauseNote(pause)),
     });
@@ -89,7 +86,7 @@ const askedHours = (approval: Approval | undefined): number =>
 const pauseNote = (pause: BulkPause | undefined): string =>
   pause === undefined
     ? ""
-    : printable(`bulk is ${pauseText(pause)}; waits for crmsync bulk resume`);
+    : printable(`bulk is ${pauseText(pause)}; waits for ${crmsync`bulk resume`}`);
 
 /** Without a daemon the changes wait: the command says so. */
 function watchDaemon({ stores }: Session): NodeJS.Timeout {
@@ -98,7 +95,9 @@ function watchDaemon({ stores }: Session): NodeJS.Timeout {
     const running = await stores.heartbeats.running();
     const sends = running.some(({ roles }) => roles.includes("sync"));
     if (!sends && !isTold) {
-      process.stderr.write("no daemon sends the changes now: they wait until crmsync start runs\n");
+      process.stderr.write(
+        `no daemon sends the changes now: they wait until ${crmsync`start`} runs\n`,
+      );
     }
     isTold = !sends;
   };
@@ -177,12 +176,12 @@ export async function forgetComparison(stores: Stores, name: string): Promise<vo
   const all = await comparisons.last(clock.now());
   const found = all.find(({ at, plan }) => plan?.id === id || clockTime(at) === name);
   if (found === undefined) {
-    const where = "crmsync reconcile --list has them";
+    const where = `${crmsync`reconcile --list`} has them`;
     throw new UserError(`${name} is none of the last comparisons: ${where}`);
   }
   const { at, plan } = found;
   if ((plan && (await reconciliations.progress(plan.id)))?.state === "running") {
-    throw new UserError("this plan was begun: crmsync bulk cancel ends it");
+    throw new UserError(`this plan was begun: ${crmsync`bulk cancel`} ends it`);
   }
   await recordAct(stores, "reconcile.forget", { details: { plan: plan?.id ?? null } });
   await comparisons.dismiss(found);

@@ -1,26 +1,31 @@
 /** The dry run, with its progress and its result on the terminal. */
+import { crmsync } from "../../base/command.ts";
 import { relative, resolve } from "node:path";
-import { UserError } from "../../ops/user-error.ts";
+import { UserError } from "../../base/user-error.ts";
 import {
   compareSnapshot,
   type Findings,
   type Outlook,
   type CompareOptions,
-} from "../../reconcile/compare-snapshot.ts";
-import type { OpenSnapshot, CrmListing } from "../../reconcile/open-snapshot.ts";
-import type { OpenPlan } from "../../reconcile/plan-file.ts";
-import type { Session } from "../../reconcile/session.ts";
+} from "../../whole/reconcile/compare-snapshot.ts";
+import type { OpenSnapshot, CrmListing } from "../../whole/reconcile/open-snapshot.ts";
+import type { OpenPlan } from "../../whole/reconcile/plan-file.ts";
+import type { Session } from "../../whole/reconcile/session.ts";
+import { operatorName } from "../operator.ts";
 import { showBar, print, printJson } from "../output.ts";
 import { styleText } from "node:util";
-import { counted } from "../../ops/counted.ts";
-import { acceptText, doubtsOf, doubtText, type Stop } from "../../reconcile/guards.ts";
-import { WARNING_REASONS } from "../../mapping/mapping.ts";
-import { unreadLines } from "../../mapping/unread-paths.ts";
-import { AGREEING, type FieldCount, type Summary } from "../../reconcile/summary.ts";
-import { readAs, type Encoding } from "../../snapshot/scan-file.ts";
-import { clockTime } from "../../status/clock-time.ts";
-import { DRIFT, DRIFT_KINDS } from "../../sync/drift.ts";
-import type { Reading } from "../../snapshot/item.ts";
+import { counted } from "../../base/counted.ts";
+import { acceptWords, doubtsOf, doubtText, type Stop } from "../../whole/reconcile/guards.ts";
+import { refusalText } from "../../whole/reconcile/plan-record.ts";
+import { WARNING_REASONS } from "../../intake/mapping/mapping.ts";
+import { unreadLines } from "../../intake/mapping/unread-paths.ts";
+import { AGREEING, type FieldCount, type Summary } from "../../whole/reconcile/summary.ts";
+import { readAs, type Encoding } from "../../intake/snapshot/scan-file.ts";
+import { clockTime, duration } from "../../operate/status/clock-time.ts";
+import { differText } from "../../operate/status/status-text.ts";
+import { repairTimes } from "../../records/differences.ts";
+import { DRIFT, DRIFT_KINDS } from "../../core/sync/drift.ts";
+import type { Reading } from "../../intake/snapshot/item.ts";
 
 /** The options of `crmsync reconcile`, as commander parses them. */
 export interface ReconcileOptions
@@ -46,7 +51,8 @@ export async function compareAll(
   options: ReconcileOptions,
 ): Promise<OpenPlan | undefined> {
   const found = await compareWithBars(session, snapshot, options);
-  const { outlook, plan, stop, summary } = found;
+  const { differences, outlook, plan, stop, summary } = found;
+  const repairs = await repairTimes(session.stores);
   const planned = plan && { file: shown(plan.file), entries: plan.entries };
   const { deployed, mapping } = session;
   const trial = deployed === undefined ? undefined : { mapping: mapping.name, deployed };
@@ -56,6 +62,8 @@ export async function compareAll(
     trial,
     ...options,
     listing: snapshot.listing,
+    differences,
+    repairs,
   });
   if (stop !== undefined) throw stopped(found, options);
   return plan;
@@ -72,7 +80,8 @@ async function compareWithBars(
   const onBytes = (more: number) => reading.update((bytes += more), snapshot.scan.bytes);
   try {
     const isUnseen = options.apply === true && options.yes === true;
-    const view = { ...options, isUnseen, source: "command" as const };
+    const by = await operatorName(session.stores);
+    const view = { ...options, by, isUnseen, source: "command" as const };
     return await compareSnapshot(session, { ...snapshot, onBytes }, view, {
       listing({ relations }, expected) {
         reading.stop();
@@ -112,6 +121,8 @@ interface PrintOptions extends Pick<ReconcileOptions, "accept" | "apply" | "json
   readonly trial: { readonly mapping: string; readonly deployed: string } | undefined;
   readonly planned: { readonly file: string; readonly entries: number } | undefined;
   readonly listing: Pick<CrmListing, "crm" | "objects" | "requests"> | undefined;
+  readonly differences: Findings["differences"];
+  readonly repairs: Awaited<ReturnType<typeof repairTimes>>;
 }
 
 /** Reasons and fields that are printed, at most; the report has all of them. */
@@ -130,12 +141,16 @@ function documentOf(summary: Summary, outlook: Outlook, options: PrintOptions) {
     ...(listing && { listing: { crm, objects, requests } }),
     ...summary,
     ...rest,
-    endsAt: endsAt === undefined ? null : new Date(endsAt).toISOString(),
+    endsAt: endsAt === undefined ? null : iso(endsAt),
     trial: trial ?? null,
     plan: planned ?? null,
     stopped: stop ?? null,
+    since: options.differences?.since.map(({ at, ...one }) => ({ at: iso(at), ...one })) ?? null,
+    repairs: options.repairs,
   };
 }
+
+const iso = (ms: number): string => new Date(ms).toISOString();
 
 function linesOf(summary: Summary, outlook: Outlook, options: PrintOptions): string[] {
   const { counts, records, relations, active } = summary;
@@ -162,6 +177,7 @@ function linesOf(summary: Summary, outlook: Outlook, options: PrintOptions): str
       row(counts[kind], kind, DRIFT[kind]),
     ),
     ...detailsOf(summary),
+    ...sinceLines(options),
     "",
     ...unusableLines(summary),
     ...leftOutLines(summary),
@@ -188,6 +204,17 @@ function skippedLines({ encoding, repeated, skipped }: Summary): string[] {
   ];
 }
 
+/** Since when what differs is known, and how long it took until the last ones were gone. */
+function sinceLines({ differences, repairs }: PrintOptions): string[] {
+  const { since = [] } = differences ?? {};
+  const { count, p50Ms, p99Ms } = repairs.all;
+  const took = `${counted(count, "difference is", "differences are")} gone: half of them within ${duration(p50Ms)}, 99 % within ${duration(p99Ms)}`;
+  return [
+    ...(since.length === 0 ? [] : ["", differText(since, clockTime)]),
+    ...(differences === undefined || count === 0 ? [] : [took]),
+  ];
+}
+
 function detailsOf({ fields, reasons }: Summary): string[] {
   const named = (what: "changed" | "emptied") => {
     const counts = new Map<string, number>();
@@ -197,9 +224,9 @@ function detailsOf({ fields, reasons }: Summary): string[] {
     return all.map(([field, count]) => `${field} ${count}`).join(", ");
   };
   const [changes, losses] = [named("changed"), named("emptied")];
-  const why = reasons.slice(0, MOST_PRINTED).map(({ field, rule, count }) => {
-    return `  ${count}  ${field || "the event"} ${rule}`;
-  });
+  const why = reasons
+    .slice(0, MOST_PRINTED)
+    .map((reason) => `  ${reason.count}  ${refusalText(reason)}`);
   return [
     ...(changes || losses ? [""] : []),
     ...(losses ? [`fields that would be emptied: ${losses}`] : []),
@@ -236,14 +263,14 @@ function leftOutLines({ leftOut }: Summary): string[] {
 const oddLines = (odd: Summary["leftOut"]): string[] =>
   odd.map(
     ({ count, field }) =>
-      `! ${counted(count, "suspicious text")} in ${field}, sent as it is (crmsync preview FILE shows each)`,
+      `! ${counted(count, "suspicious text")} in ${field}, sent as it is (${crmsync`preview FILE`} shows each)`,
   );
 
 function leftOutGroup(values: Summary["leftOut"], then: string): string[] {
   if (values.length === 0) return [];
   const sum = values.reduce((all, { count }) => all + count, 0);
   return [
-    `! ${counted(sum, "value")} left out; ${then} (crmsync preview FILE shows them):`,
+    `! ${counted(sum, "value")} left out; ${then} (${crmsync`preview FILE`} shows them):`,
     ...values
       .slice(0, MOST_PRINTED)
       .map(({ count, field, reason }) => `  ${count}  ${field}: ${WARNING_REASONS[reason]}`),
@@ -264,15 +291,16 @@ function outlookLines(
   const lines = [`${counted(requests, "request")} needed${ending}${end}. ${quota}`];
   if (held > 0) {
     lines.push(
-      `${held} of the ${counted(terminations, "termination")} will be held for a person: they are beyond TERMINATE_LIMIT (crmsync held list)`,
+      `${held} of the ${counted(terminations, "termination")} will be held for a person: they are beyond TERMINATE_LIMIT (${crmsync`held list`})`,
     );
   }
   if (stop === undefined && planned !== undefined) {
     lines.push(`plan of ${counted(planned.entries, "change")}: ${planned.file}`);
     if (apply === undefined) {
-      const accept = doubts.length === 0 ? "" : ` ${acceptText(doubts)}`;
       const first = trial === undefined ? "" : "start the daemon with this mapping, then ";
-      lines.push(`to carry it out: ${first}crmsync reconcile --apply ${planned.file}${accept}`);
+      lines.push(
+        `to carry it out: ${first}${crmsync`reconcile --apply ${planned.file} ${acceptWords(doubts)}`}`,
+      );
     }
   }
   return lines;

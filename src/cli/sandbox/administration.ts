@@ -1,9 +1,9 @@
 /** The commands on the sandbox's database file, with or without a running sandbox. */
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
-import { counted } from "../../ops/counted.ts";
-import { printableLines, printable } from "../../ops/printable.ts";
-import { textOfUtf8 } from "../../ops/utf8-text.ts";
+import { counted } from "../../base/counted.ts";
+import { printableLines, printable } from "../../base/printable.ts";
+import { textOfUtf8 } from "../../base/utf8-text.ts";
 import { Administration, DEFAULT_TENANT, type TenantName } from "../../sandbox/administration.ts";
 import { openDatabase } from "../../sandbox/database.ts";
 import type { Environment } from "../../sandbox/directory.ts";
@@ -15,8 +15,8 @@ import { withUserErrors } from "./user-errors.ts";
 import { stat } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { UserError } from "../../ops/user-error.ts";
-import { writeWhole } from "../../ops/write-whole.ts";
+import { UserError } from "../../base/user-error.ts";
+import { writeWhole } from "../../base/write-whole.ts";
 import { exportRelations, importRelations } from "../../sandbox/transfer.ts";
 import { linesOf, openTextFile } from "../text-lines.ts";
 

@@ -1,5 +1,5 @@
-import { UserError } from "../../ops/user-error.ts";
-import { AdministrationError } from "../../sandbox/administration-error.ts";
+import { UserError } from "../../base/user-error.ts";
+import { AdministrationError } from "../../sandbox/database.ts";
 
 /** Runs a command. What the operator, or the file, must be corrected for is thrown as a UserError. */
 export async function withUserErrors<Result>(command: () => Promise<Result>): Promise<Result> {

@@ -1,13 +1,13 @@
 /** Acts that need a second person, as operators type them. */
 import { Redis } from "ioredis";
 import { beforeEach, expect, inject, test } from "vitest";
-import { approve } from "../../../src/approvals/decide.ts";
-import { readConfig } from "../../../src/config.ts";
-import { marksOf, operatorNamed } from "../../../src/people/person.ts";
-import { approvalFindings } from "../../../src/status/change-findings.ts";
-import { takeReadings } from "../../../src/status/readings.ts";
-import { openStores, type Stores } from "../../../src/status/stores.ts";
-import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
+import { approve, ask as askFor } from "../../../src/people/approvals/decide.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { marksOf, operatorNamed } from "../../../src/base/person.ts";
+import { approvalFindings } from "../../../src/operate/status/change-findings.ts";
+import { takeReadings } from "../../../src/operate/status/readings.ts";
+import { openStores, type Stores } from "../../../src/operate/status/stores.ts";
+import { createDeadLetter } from "../../../src/core/sync/dead-letter.ts";
 import { hold } from "../../support/hold.ts";
 import { localCrmsync } from "../../support/local-command.ts";
 import { personEvent } from "../../support/person-event.ts";
@@ -64,10 +64,17 @@ test("one person asks, another one approves: both are named in the audit trail a
   const listed = await crmsync("", "approvals", "list");
   expect(listed.out).toMatch(/anna via \S+@\S+ asked at \S+Z to release 3 held .*\(end of year\)/);
   const json = JSON.parse((await crmsync("", "approvals", "list", "--json")).out) as unknown;
-  expect(json).toMatchObject({ id, state: "open", records: 3, items: ["h1", "h2", "h3"] });
+  const group = { kind: "termination", count: 3, sources: { "/crm/a": 3 } };
+  const why = "more relations were to be terminated than TERMINATE_LIMIT allows";
+  const about = [{ ...group, why, since: expect.stringMatching(/Z$/) as string }];
+  expect(json).toMatchObject({ id, state: "open", records: 3, about, items: ["h1", "h2", "h3"] });
+  const sees = /3 terminations \(more relations .* allows; from \/crm\/a 3; since \S+Z\)/;
+  expect(listed.out).toMatch(sees);
   const [finding, ...others] = approvalFindings(await takeReadings(stores));
   expect(others).toEqual([]);
   expect(finding?.says).toMatch(/^1 act waits for approval: anna via \S+ asks to release 3 held/);
+  // Notifications have the same words.
+  expect(finding?.says).toMatch(sees);
   expect(finding?.about).toBe(id);
 
   const approved = await crmsync(BEN, "approvals", "approve", id.toLowerCase());
@@ -83,6 +90,8 @@ test("one person asks, another one approves: both are named in the audit trail a
       by,
       approval: id,
       asked: "release 3 held changes",
+      about: expect.stringMatching(sees) as string,
+      crmCodes: ["h1", "h2", "h3"],
       reason: "end of year",
     },
     { act: "approval.approve", by: approvedBy, approval: id },
@@ -90,10 +99,11 @@ test("one person asks, another one approves: both are named in the audit trail a
     { ...act, crmCode: "h2" },
     { ...act, crmCode: "h3" },
   ]);
-  const why = await crmsync("", "why", "h1");
-  expect(why.out).toContain("anna released its held change, approved by ben");
-  // No crmCode is left in the store.
-  expect(await stores.redis.exists(stores.keys.approvalItems(id))).toBe(0);
+  const story = await crmsync("", "why", "h1");
+  expect(story.out).toContain("anna released its held change, approved by ben");
+  // Which records it was about stays.
+  const ended = JSON.parse((await crmsync("", "approvals", "list", "--json")).out) as unknown;
+  expect(ended).toMatchObject({ id, state: "done", items: ["h1", "h2", "h3"] });
   expect(await crmsync(BEN, "approvals", "approve", id)).toMatchObject({
     code: 1,
     err: expect.stringContaining("was approved by ben via") as string,
@@ -154,18 +164,57 @@ test("what has changed since it was asked is left alone", async () => {
   });
   const newer = await stores.heldTerminations.find("h1");
   expect(newer?.heldAt).toBe(found?.heldAt);
+  // The second person sees what is left to be approved, wherever that is.
+  const list = await crmsync(BEN, "approvals", "list", "--json");
+  expect(JSON.parse(list.out)).toMatchObject({ records: 1, gone: 2, items: ["h3"] });
+  const text = await findingsText();
+  expect(text).toContain(" asks to release 1 held change: 1 termination (");
+  expect(text).toContain("2 more that were asked for were decided, or replaced by newer events,");
+  // Asking for what is left joins it.
+  expect(idIn((await crmsync(ANNA, "held", "release", "h3", "--apply")).out)).toBe(id);
   const { out } = await crmsync(BEN, "approvals", "approve", id);
   expect(out).toContain("1 held change released, 2 left: decided meanwhile");
   expect(await stores.redis.zrange(stores.keys.heldTerminations, "0", "-1")).toEqual(["h1"]);
 });
 
-test("dead letters are dropped as they were when it was asked", async () => {
-  const letters = ["a", "b"].map((crmCode) =>
-    createDeadLetter(
-      { crmCode },
-      { reason: "invalid", problems: [], event: JSON.stringify(personEvent(crmCode)), at: 1 },
-    ),
+test("an ask ends when all that it is about was replaced, and the trail tells what that was", async () => {
+  await hold(stores, "h1", "contact/1", "/crm/a");
+  await stores.deadLetters.store(letterOf("a"));
+  const [one, two] = [
+    await crmsync(ANNA, "held", "release", "--all", "--apply"),
+    await crmsync(ANNA, "dead", "drop", "--all", "--apply"),
+  ].map(({ out }) => idIn(out));
+  await stores.heldTerminations.drop("h1");
+  await hold(stores, "h2", "contact/2", "/crm/a");
+  await stores.deadLetters.store({ ...letterOf("a"), at: 2 });
+  const { out } = await crmsync("", "approvals", "list");
+  for (const id of [one, two])
+    expect(out).toMatch(
+      new RegExp(`^${id} .* it has ended: all that it was about was decided, or`, "m"),
+    );
+  expect(await findingsText()).toBe("");
+  expect((await crmsync(BEN, "approvals", "approve", one ?? "")).code).toBe(1);
+  const ends = (await acts()).filter(({ act }) => act === "approval.expire");
+  expect(ends).toMatchObject([
+    { approval: two, asked: "drop 1 dead letter", reason: expect.any(String) as string },
+    { approval: one, about: expect.stringContaining("1 termination (") as string },
+  ]);
+});
+
+const letterOf = (crmCode: string) =>
+  createDeadLetter(
+    { crmCode },
+    { reason: "invalid", problems: [], event: JSON.stringify(personEvent(crmCode)), at: 1 },
   );
+
+/** What the findings say of approvals. */
+const findingsText = async () =>
+  approvalFindings(await takeReadings(stores))
+    .map(({ says }) => says)
+    .join("\n");
+
+test("dead letters are dropped as they were when it was asked", async () => {
+  const letters = ["a", "b"].map(letterOf);
   for (const letter of letters) await stores.deadLetters.store(letter);
   const asked = await crmsync(ANNA, "dead", "drop", "--all", "--apply", "--json");
   expect(asked.code).toBe(3);
@@ -194,7 +243,7 @@ test("of a person who is erased, nothing stays in what was asked", async () => {
   const letter = await crmsync(ANNA, "dead", "drop", "f1", "--apply");
   const asked = await crmsync(ANNA, "forget", "contact/1", "--apply");
   expect(asked.out).toContain("to erase a person (1 relation)");
-  const other = await crmsync(ANNA, "forget", "contact/1", "--apply");
+  const other = await crmsync(ANNA, "forget", "f1", "contact/1", "--apply");
   expect((await crmsync(BEN, "approvals", "approve", idIn(asked.out))).out).toContain("erased ");
   expect(await held()).toBe(0);
   const kept = await stores.redis.hget(stores.keys.approvals, idIn(asked.out));
@@ -208,6 +257,41 @@ test("of a person who is erased, nothing stays in what was asked", async () => {
   }
   const { out } = await crmsync(BEN, "approvals", "approve", idIn(other.out));
   expect(out).toContain("nothing was erased: the person was erased meanwhile");
+});
+
+test("asking for the same again joins the first ask, and one person's asks block no other one", async () => {
+  await hold(stores, "h1", "contact/1", "/crm/a");
+  const ask = (token: string, name: string) => crmsync(token, "held", "drop", name, "--apply");
+  const first = idIn((await ask(ANNA, "h1")).out);
+  for (const token of [ANNA, ANNA_AT_HOME, BEN])
+    expect(idIn((await ask(token, "h1")).out)).toBe(first);
+  for (let n = 2; n <= 20; n += 1) {
+    await hold(stores, `h${n}`, `contact/${n}`, "/crm/a");
+    const anna = { by: `anna ${n}`, person: operatorNamed(n % 2 ? "anna" : "Anna.B"), marks: [] };
+    const found = await stores.heldTerminations.find(`h${n}`);
+    await askFor(stores, anna, { act: "held", what: "drop" }, [[`h${n}`, found?.version ?? 0]]);
+  }
+  await hold(stores, "h21", "contact/21", "/crm/a");
+  expect(await ask(ANNA, "h21")).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("too many acts wait for approval") as string,
+  });
+  expect((await ask(BEN, "h21")).code).toBe(3);
+});
+
+test("an ask for thousands of records keeps all of them, in lines of a bounded length", async () => {
+  const codes = Array.from({ length: 500 }, (_, n) => `record-${n}`);
+  const anna = { by: "anna via test", person: operatorNamed("anna"), marks: [] };
+  await askFor(
+    stores,
+    anna,
+    { act: "held", what: "drop" },
+    codes.map((code) => [code, 1] as const),
+  );
+  const lines = await acts();
+  expect(lines.length).toBeGreaterThan(1);
+  expect(lines.flatMap((line) => line["crmCodes"])).toEqual(codes);
+  for (const line of lines) expect(JSON.stringify(line).length).toBeLessThan(2000);
 });
 
 test("a person is not erased if the name leads to other relations by now", async () => {
@@ -261,7 +345,7 @@ test("the one who has asked withdraws it, another one rejects it", async () => {
   ] as const) {
     const id = idIn((await crmsync(ANNA, "held", "release", "h1", "--apply")).out);
     const { out } = await crmsync(token, "approvals", "reject", id, "--reason", "wrong list");
-    expect(out).toMatch(new RegExp(`was rejected by ${name} via .*: wrong list$`));
+    expect(out).toMatch(new RegExp(`was rejected by ${name} via .*: wrong list$`, "m"));
     expect((await crmsync(BEN, "approvals", "approve", id)).code).toBe(1);
   }
   expect(await held()).toBe(1);

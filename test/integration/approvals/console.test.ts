@@ -1,6 +1,6 @@
 /** Acts that need a second person, on the console: over real HTTP, as browsers and attackers send them. */
 import { expect, test } from "vitest";
-import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
+import { createDeadLetter } from "../../../src/core/sync/dead-letter.ts";
 import { linksIn, proofIn, serveConsole, VIEWER, type Visitor } from "../../support/console.ts";
 import { hold } from "../../support/hold.ts";
 import { personEvent } from "../../support/person-event.ts";

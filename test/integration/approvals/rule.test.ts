@@ -1,9 +1,9 @@
 /** What running daemons tell commands: which acts need a second person, and who holds which token. */
 import { Redis } from "ioredis";
 import { expect, inject, onTestFinished, test } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { markOf } from "../../../src/people/person.ts";
-import { openStores } from "../../../src/status/stores.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { markOf } from "../../../src/base/person.ts";
+import { openStores } from "../../../src/operate/status/stores.ts";
 import { localDaemon } from "../../support/in-process.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -43,6 +43,6 @@ test("the acts and tokens of all processes count together, and outlive them", as
 
 test("an act that does not exist is named", () => {
   expect(() => readConfig({ APPROVALS: "held,bulk" })).toThrow(
-    /APPROVALS must list acts, of held, plan, forget and drop/,
+    /APPROVALS must list acts, of held, plan, forget, drop and mapping/,
   );
 });

@@ -1,9 +1,9 @@
 // Writes an audit trail to its stdout, a file that may not grow at first. Once a line cannot be
 // written, it may: as on a disk that is full until somebody frees it.
 import { execFileSync } from "node:child_process";
-import { LineHashes } from "../../../src/audit/line.ts";
-import { StdoutSink } from "../../../src/audit/stdout-sink.ts";
-import { AuditTrail } from "../../../src/audit/trail.ts";
+import { LineHashes } from "../../../src/people/audit/line.ts";
+import { StdoutSink } from "../../../src/people/audit/stdout-sink.ts";
+import { AuditTrail } from "../../../src/people/audit/trail.ts";
 
 const trail = new AuditTrail({
   sink: new StdoutSink(),

@@ -3,17 +3,18 @@ import { readFile, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, expect, inject, test } from "vitest";
 import { recordAct } from "../../../src/cli/operator.ts";
-import { readConfig } from "../../../src/config.ts";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import { createLog } from "../../../src/ops/log.ts";
-import { Permit } from "../../../src/quota/permit.ts";
-import { AuditActs } from "../../../src/state/audit-acts.ts";
-import type { ServiceReply } from "../../../src/sync/service-reply.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { businessRelationMapping } from "../../../src/intake/mapping/business-relation.ts";
+import { createLog } from "../../../src/base/log.ts";
+import { Permit } from "../../../src/core/quota/permit.ts";
+import { AuditActs } from "../../../src/core/state/audit-acts.ts";
+import type { ServiceReply } from "../../../src/core/sync/service-reply.ts";
 import { startAuditing } from "../../../workers/audit.ts";
-import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
+import { openParts, type Parts } from "../../../workers/parts.ts";
 import { openServiceAccess, type ServiceAccess } from "../../../workers/service-access.ts";
 import { startSync } from "../../../workers/sync.ts";
 import { auditLinesIn } from "../../support/audit-lines.ts";
+import { startChore } from "../../support/chores.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -23,7 +24,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).toReversed()) await close();
 });
 
-async function newRuntime(): Promise<{ runtime: Runtime; path: string }> {
+async function newRuntime(): Promise<{ runtime: Parts; path: string }> {
   const dir = await tempDir();
   closing.push(async () => dir[Symbol.asyncDispose]());
   const path = join(dir.path, "audit.log");
@@ -37,14 +38,14 @@ async function newRuntime(): Promise<{ runtime: Runtime; path: string }> {
   });
   const log = createLog("silent");
   const mapping = businessRelationMapping;
-  const runtime = createRuntime({ config, redisUrl, version: "test", log, mapping });
+  const runtime = openParts({ config, redisUrl, version: "test", log, mapping });
   closing.push(() => runtime.close());
   await runtime.ledger.continueCold(0);
   return { runtime, path };
 }
 
 /** Its one reply, to every request. */
-function startSyncing(runtime: Runtime, reply: ServiceReply): void {
+function startSyncing(runtime: Parts, reply: ServiceReply): void {
   const noHook = () => {};
   const ports = { fresh: () => true, sending() {}, cancelled: noHook, unsent: noHook };
   const access = {
@@ -54,14 +55,14 @@ function startSyncing(runtime: Runtime, reply: ServiceReply): void {
     isReady: async () => true,
     mayTry: async () => true,
     requestOf: () => undefined,
-    send: async () => reply,
+    send: async () => ({ reply, isRejecting: false }),
   } as unknown as ServiceAccess;
   const sync = startSync(runtime, access);
   closing.push(() => sync.close());
   closing.push(() => runtime.trail?.giveUp());
 }
 
-async function stage({ staged }: Runtime, crmCode: string): Promise<void> {
+async function stage({ staged }: Parts, crmCode: string): Promise<void> {
   const event = { source: "/crm/test", id: `event of ${crmCode}` };
   await staged.stage({
     crmCode,
@@ -95,7 +96,7 @@ test("a change waits for its line on a full disk, and is settled once it has it"
   await rm(path);
   await waitFor(async () => (await runtime.ledger.row("p1"))?.exists, { what: "it is settled" });
   expect(await access.isReady()).toBe(true);
-  expect(await runtime.staged.unsynced(["p1"])).toEqual([]);
+  expect(await runtime.line.unsynced(["p1"])).toEqual([]);
   const [start, change] = await auditLinesIn(path);
   expect(start).toMatchObject({
     act: "process.start",
@@ -128,6 +129,8 @@ test("an act of any process gets its line from a process that has AUDIT_LOG", as
   expect(await redis.exists(keys.auditActs)).toBe(0);
   const auditing = startAuditing(runtime, new Set(["sync"]));
   closing.push(() => auditing.close());
+  const acting = startChore(runtime, "audit acts");
+  closing.push(() => acting.close());
   await waitFor(async () => (await runtime.auditActs.heads()).size === 1, { what: "a head" });
   const event = { id: "e1", source: "/crm/test" };
   await recordAct(elsewhere, "dead.drop", { crmCode: "p1", event, details: { letter: "x" } });

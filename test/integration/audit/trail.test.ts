@@ -11,10 +11,10 @@ import {
 } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { FileSink } from "../../../src/audit/file-sink.ts";
-import { LineHashes, type Head, readLines } from "../../../src/audit/line.ts";
-import { AuditTrail } from "../../../src/audit/trail.ts";
-import { Verification, type Verified } from "../../../src/audit/verify.ts";
+import { FileSink } from "../../../src/people/audit/file-sink.ts";
+import { LineHashes, type Head, readLines } from "../../../src/people/audit/line.ts";
+import { AuditTrail } from "../../../src/people/audit/trail.ts";
+import { Verification, type Verified } from "../../../src/people/audit/verify.ts";
 import { spawnCommand } from "../../support/process.ts";
 import { requireTool } from "../../support/requirements.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -37,7 +37,7 @@ function open(path: string, hashes = PLAIN): Opened {
   const failures: string[] = [];
   let head: Head | undefined;
   const trail = new AuditTrail({
-    sink: new FileSink(path, hashes, async () => undefined),
+    sink: new FileSink(path, hashes, async () => new Map()),
     hashes,
     onHead: (newest) => (head = newest),
     onFailure: (error) => failures.push(error?.message ?? "recovered"),

@@ -3,14 +3,14 @@ import { join } from "node:path";
 import { Redis } from "ioredis";
 import { beforeEach, expect, inject, test } from "vitest";
 import { forgetComparison } from "../../../src/cli/reconcile/apply.ts";
-import { readConfig } from "../../../src/config.ts";
-import { dropHeld, releaseHeld } from "../../../src/held/decide.ts";
-import { clockTime } from "../../../src/status/clock-time.ts";
-import { takeReadings } from "../../../src/status/readings.ts";
-import { reconcileFindings } from "../../../src/status/change-findings.ts";
-import { openStores, type Stores } from "../../../src/status/stores.ts";
-import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
-import { NO_DRIFT } from "../../../src/sync/drift.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { dropHeld, releaseHeld } from "../../../src/people/decide-held.ts";
+import { clockTime } from "../../../src/operate/status/clock-time.ts";
+import { takeReadings } from "../../../src/operate/status/readings.ts";
+import { reconcileFindings } from "../../../src/operate/status/change-findings.ts";
+import { openStores, type Stores } from "../../../src/operate/status/stores.ts";
+import { createDeadLetter } from "../../../src/core/sync/dead-letter.ts";
+import { NO_DRIFT } from "../../../src/core/sync/drift.ts";
 import { localSandbox } from "../../support/in-process.ts";
 import { hold } from "../../support/hold.ts";
 import { personEvent } from "../../support/person-event.ts";
@@ -70,10 +70,10 @@ test("who has made a report with values of persons", async () => {
   env = { ...envOn({ url: inject("redisUrl") }, sandbox, { DATA_DIR: dir.path }), ...env };
   const snapshot = `${JSON.stringify({ type: "Person", crmCode: "ada-1", lastName: "Ada" })}\n`;
   const report = ["--report", join(dir.path, "report.ndjson")];
-  expect(await actsOf(["reconcile", "-", ...report], snapshot)).toEqual([]);
-  expect(await actsOf(["reconcile", "-", ...report, "--show-values"], snapshot)).toMatchObject([
-    { act: "reconcile.show" },
-  ]);
+  const compared = { act: "reconcile.compare", source: "command", records: 1 };
+  expect(await actsOf(["reconcile", "-", ...report], snapshot)).toMatchObject([compared]);
+  const shown = await actsOf(["reconcile", "-", ...report, "--show-values"], snapshot);
+  expect(shown).toMatchObject([{ act: "reconcile.show" }, compared]);
 });
 
 test("who has dismissed a comparison: its differences are told no more, and those before it are", async () => {

@@ -1,9 +1,9 @@
 /** `crmsync dead`, as an operator types it. */
 import { Redis } from "ioredis";
 import { expect, inject, test } from "vitest";
-import { keysOf } from "../../../src/state/keys.ts";
-import { Sealing } from "../../../src/state/sealing.ts";
-import { createDeadLetter, type DeadSubject } from "../../../src/sync/dead-letter.ts";
+import { keysOf } from "../../../src/core/state/keys.ts";
+import { Sealing } from "../../../src/core/state/sealing.ts";
+import { createDeadLetter, type DeadSubject } from "../../../src/core/sync/dead-letter.ts";
 import { localCrmsync } from "../../support/local-command.ts";
 import { spawnCommand } from "../../support/process.ts";
 import { requireTool } from "../../support/requirements.ts";

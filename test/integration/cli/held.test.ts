@@ -1,8 +1,8 @@
 /** `crmsync held`, as an operator types it. */
 import { Redis } from "ioredis";
 import { expect, inject, onTestFinished, test } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { openStores, type Stores } from "../../../src/status/stores.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { openStores, type Stores } from "../../../src/operate/status/stores.ts";
 import { hold } from "../../support/hold.ts";
 import { localCrmsync } from "../../support/local-command.ts";
 import { DELETED, editStaged, stateOf } from "../../support/stores-of.ts";
@@ -60,7 +60,7 @@ test("held changes are listed, and decided by crmCode, record, source or all", a
 
   const released = await crmsync(prefix, "release", "contact/7", "crm-7", "--apply");
   expect(released).toMatchObject({ code: 0, out: "1 released, 0 dropped" });
-  expect(await redis.zrange(keys.unsynced("bulk"), "0", "-1")).toEqual(["crm-7"]);
+  expect(await redis.zrange(keys.line("bulk"), "0", "-1")).toEqual(["crm-7"]);
   expect(await redis.zrange(keys.line("bulk"), "0", "-1")).toEqual(["crm-7"]);
 
   const dropped = await crmsync(prefix, "drop", "--all", "--apply", "--json");

@@ -1,8 +1,8 @@
 /** `crmsync notify test` and the doctor's check, as an operator types them. */
 import { writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { checkNotify, checkOutcomes } from "../../../src/doctor/notify.ts";
-import { readConfig } from "../../../src/config.ts";
+import { checkNotify, checkOutcomes } from "../../../src/operate/doctor/notify.ts";
+import { readConfig } from "../../../src/base/config.ts";
 import { isSigned, startReceiver } from "../../support/notify-receiver.ts";
 import { localCrmsync } from "../../support/local-command.ts";
 import { temporaryFile } from "../../support/temporary-file.ts";

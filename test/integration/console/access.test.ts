@@ -1,6 +1,6 @@
 /** Who gets into the console, and what it refuses. */
 import { expect, test, vi } from "vitest";
-import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
+import { createDeadLetter } from "../../../src/core/sync/dead-letter.ts";
 import { OPERATOR, proofIn, serveConsole, VIEWER } from "../../support/console.ts";
 
 const PAGES = ["", "/records", "/dead", "/held", "/bulk", "/sources", "/audit"].map(
@@ -55,12 +55,19 @@ test("the session's cookie is for this console and no script; over https it is S
   await using server = await serveConsole();
   const cookieOf = async (headers: Record<string, string>) => {
     const { headers: answered } = await server.visitor().logIn(OPERATOR, headers);
-    return answered.getSetCookie().find((text) => text.startsWith("crmsync_console=")) ?? "";
+    return answered.getSetCookie().find((text) => /^(?:__Host-)?crmsync_console=/.test(text)) ?? "";
   };
   const plain = await cookieOf({});
   expect(plain).toMatch(/; Max-Age=28800; Path=\/console; HttpOnly; SameSite=Strict$/);
   expect(plain).not.toContain(OPERATOR);
-  expect(await cookieOf({ "x-forwarded-proto": "https" })).toMatch(/; Secure/);
+  // The last one comes through a proxy that names this machine as the host, and says nothing of TLS.
+  for (const headers of [
+    { "x-forwarded-proto": "https" },
+    { origin: "https://crmsync.example", "sec-fetch-site": "same-origin" },
+  ])
+    expect(await cookieOf(headers)).toMatch(
+      /^__Host-crmsync_console=.*; Path=\/; HttpOnly; Secure; SameSite=Strict$/,
+    );
 });
 
 test("a wrong token, a changed cookie and a foreign cookie open no session", async () => {

@@ -4,7 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { LineHashes, makeLine, type Head, type LineFields } from "../../../src/audit/line.ts";
+import {
+  LineHashes,
+  makeLine,
+  type Head,
+  type LineFields,
+} from "../../../src/people/audit/line.ts";
 import { linksIn, OPERATOR, proofIn, serveConsole, VIEWER } from "../../support/console.ts";
 
 const hashes = new LineHashes([]);
@@ -218,4 +223,44 @@ test("a line that was changed in the file is marked", async () => {
   await visitor.logIn(VIEWER);
   const { text: page } = await visitor.request("/console/audit?what=held");
   expect(page.match(/it was changed/g)).toHaveLength(1);
+});
+
+test("with AUDIT_KEY, a line that anybody can have written is marked, also in an export", async () => {
+  await using server = await serveConsole({
+    AUDIT_LOG: path,
+    AUDIT_KEY: Buffer.alloc(32, 9).toString("base64"),
+  });
+  const visitor = server.visitor();
+  await visitor.logIn(VIEWER);
+  const { text } = await visitor.request("/console/audit?what=held");
+  expect(text.match(/made without AUDIT_KEY: anybody can have written it/g)).toHaveLength(2);
+  const form = { form: proofIn(text), what: "held", format: "csv" };
+  const csv = await visitor.post("/console/audit/export", form);
+  expect(csv.text.match(/,made without AUDIT_KEY: anybody can have written it/g)).toHaveLength(2);
+  const { text: json } = await visitor.post("/console/audit/export", { ...form, format: "ndjson" });
+  const doubts = json
+    .trim()
+    .split("\n")
+    .map((line) => (JSON.parse(line) as { doubt?: string }).doubt);
+  expect(doubts.filter((doubt) => doubt?.startsWith("made without AUDIT_KEY"))).toHaveLength(2);
+});
+
+test("a viewer cannot fill the trail with exports and their texts", async () => {
+  await using server = await open();
+  const visitor = server.visitor();
+  await visitor.logIn(VIEWER);
+  const form = proofIn((await visitor.request("/console/audit")).text);
+  const big = "ü".repeat(1000);
+  const statuses: number[] = [];
+  for (let n = 0; n < 30; n += 1) {
+    const asked = { form, person: `${n}${big}`, what: big, format: "csv" };
+    statuses.push((await visitor.post("/console/audit/export", asked)).status);
+  }
+  expect(statuses.filter((status) => status === 200)).toHaveLength(10);
+  expect(statuses.slice(10).every((status) => status === 429)).toBe(true);
+  const { auditActs } = server.runtime;
+  let bytes = 0;
+  for (let act; (act = await auditActs.next()) !== undefined; await auditActs.written(act))
+    bytes += Buffer.byteLength(act.text);
+  expect(bytes).toBeLessThan(11 * 1500);
 });

@@ -1,4 +1,5 @@
 /** The console in a real Chromium: for everybody, on every screen, by keyboard, and while it updates itself. */
+import { generateKeyPairSync } from "node:crypto";
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -6,8 +7,8 @@ import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, expect, onTestFinished, test, type TestContext } from "vitest";
 import { launchBrowser, openPage } from "../../support/browser.ts";
 import { OPERATOR, serveConsole } from "../../support/console.ts";
-import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
-import { writePlan } from "../../../src/reconcile/plan-file.ts";
+import { createDeadLetter } from "../../../src/core/sync/dead-letter.ts";
+import { writePlan } from "../../../src/whole/reconcile/plan-file.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { hold } from "../../support/hold.ts";
@@ -27,6 +28,7 @@ const PAGES = [
   "/console",
   "/console/records",
   "/console/records?name=r1",
+  "/console/records/try",
   "/console/dead",
   "/console/dead/letter?id=c%3Ar1",
   "/console/held",
@@ -36,6 +38,7 @@ const PAGES = [
   "/console/bulk/plan?id=p1",
   "/console/sources",
   "/console/audit",
+  "/console/certificate",
   "/console/runbook?section=crmsyncauditfailed",
 ];
 
@@ -80,7 +83,11 @@ async function fillBulk({ comparisons, reconciliations, staged }: Server["runtim
   const plan = { id: "p1", entries: 60, requests: 60, host: "h1" };
   const drift = { missing: 1, different: 119 };
   await comparisons.note({ ...found, at: Date.now(), source: "folder", drift, plan });
-  const stopped = { source: "schedule", crm: "hubspot", stop: "terminations" } as const;
+  const stopped = {
+    source: "schedule",
+    crm: "hubspot",
+    stop: "it would terminate 30 relations",
+  } as const;
   await comparisons.note({ ...found, at: Date.now() - 1, drift: { ended: 400 }, ...stopped });
   const note = { id: "p1", state: "running" as const, entries: 60, requests: 20 };
   await reconciliations.note({ ...note, done: 40, repaired: {} });
@@ -98,7 +105,9 @@ async function storeLetter({ deadLetters }: Server["runtime"], crmCode: string) 
 async function serveWithContent() {
   const dir = await tempDir();
   onTestFinished(() => dir[Symbol.asyncDispose]());
-  const server = await serveConsole({ DATA_DIR: dir.path });
+  const { privateKey } = generateKeyPairSync("ed25519");
+  const CERTIFY_KEY = privateKey.export({ format: "pem", type: "pkcs8" });
+  const server = await serveConsole({ DATA_DIR: dir.path, CERTIFY_KEY });
   const { runtime } = server;
   await fillBulk(runtime, dir.path);
   await runtime.heartbeats.beat(PROCESS);
@@ -206,6 +215,19 @@ test("Now is one screen on a desk: a sentence, and cards; what is opened stays o
 
   await storeLetter(server.runtime, "r1");
   await updateUntil(page.getByText("1 dead letter waits for a person."));
+  // Each warning is one line: the four figures stand above the fold, and the page says what waits.
+  for (const [width, height] of [
+    [390, 844],
+    [1280, 800],
+  ] as const) {
+    await page.setViewportSize({ width, height });
+    const bottoms = (await page.evaluate(
+      `[...document.querySelectorAll(".figure")].map((one) => one.getBoundingClientRect().bottom)`,
+    )) as number[];
+    expect(bottoms).toHaveLength(4);
+    expect(Math.max(...bottoms)).toBeLessThanOrEqual(height);
+  }
+  await page.getByRole("link", { name: "Dead letters 1", exact: true }).waitFor();
   await page.locator("#do-crmsyncdeadletters-1 summary").click();
   const item = page.getByText("The record is wrong: correct it in the CRM.");
   await item.waitFor();
@@ -288,10 +310,13 @@ test("the page updates itself, and keeps the focus; when the session ends it sho
   expect(await time.getAttribute("datetime")).toMatch(/^\d{4}-\d\d-\d\dT.*Z$/);
   expect(await time.textContent()).toMatch(/^just now$|^\d+ seconds ago$/);
   expect(await time.getAttribute("title")).toMatch(/^\d+ \w+ \d{4}, \d\d:\d\d:\d\d \S+$/);
+  await page.goto(`${server.url}/console/records?name=h2`);
+  const since = page.locator(".notice time").first();
+  expect(await since.textContent()).toMatch(/^\d\d:\d\d on 20 Nov(?: 2026)?$/);
 
   await page.context().clearCookies();
   await updateUntil(page.getByLabel("OPERATOR_TOKEN or VIEWER_TOKEN"));
-  expect(new URL(page.url()).searchParams.get("next")).toBe("/console/held");
+  expect(new URL(page.url()).searchParams.get("next")).toBe("/console/records?name=h2");
 });
 
 test("the focus stays on a link whose address changes with the numbers", async (context) => {

@@ -1,7 +1,7 @@
 /** The tab Imports over real HTTP. */
 import { expect, test } from "vitest";
-import { NO_DRIFT } from "../../../src/sync/drift.ts";
-import type { StateToStage } from "../../../src/sync/record.ts";
+import { NO_DRIFT } from "../../../src/core/sync/drift.ts";
+import type { StateToStage } from "../../../src/core/sync/stage.ts";
 import { OPERATOR, proofIn, serveConsole, VIEWER } from "../../support/console.ts";
 import { waitingState } from "../../support/waiting-state.ts";
 
@@ -72,13 +72,13 @@ test("an operator cancels what the page has shown, and nothing that came later",
     form: proofIn((await viewer.request("/console")).text),
   });
   expect(refused.status).toBe(403);
-  expect(await redis.zcard(keys.unsynced("bulk"))).toBe(3);
+  expect(await redis.zcard(keys.line("bulk"))).toBe(3);
 
   const done = await operator.post(path, { form: proofIn(page) });
   const shown = (await operator.request(done.headers.get("location") ?? "")).text;
   expect(shown).toContain("2 changes were dropped.");
-  expect(await redis.zrange(keys.unsynced("bulk"), "0", "-1")).toEqual(["late"]);
-  expect(await redis.zrange(keys.unsynced("live"), "0", "-1")).toEqual(["c"]);
+  expect(await redis.zrange(keys.line("bulk"), "0", "-1")).toEqual(["late"]);
+  expect(await redis.zrange(keys.line("live"), "0", "-1")).toEqual(["c"]);
 });
 
 test("the last comparison is shown by kind of difference", async () => {
@@ -103,7 +103,9 @@ test("the last comparison is shown by kind of difference", async () => {
   expect(text).toMatch(
     />missing<\/th>\s*<td[^>]*>in the CRM, not at the service<\/td>\s*<td[^>]*>3</,
   );
-  expect(text).toMatch(/Last run of RECONCILE_DIR<\/dt>[^]*in 3 s: [^]*it asks for a person/);
+  expect(text).toMatch(
+    /Last run for an export \(RECONCILE_DIR\)<\/dt>[^]*in 3 s: [^]*it asks for a person/,
+  );
 });
 
 test("what another export has shown is told beside a last comparison without differences", async () => {
@@ -122,4 +124,24 @@ test("what another export has shown is told beside a last comparison without dif
   const { text } = await viewer.request("/console/bulk");
   expect(text).toContain("No difference of this comparison is left.");
   expect(text).toMatch(/class="warning">\s*4 relations differ still/);
+});
+
+test("an operator has the value lists fetched on the tab Sources; a viewer only sees their age", async () => {
+  await using server = await serveConsole();
+  const { clock, tenantLists } = server.runtime;
+  await tenantLists.store({ fields: {} }, clock.now() - 20 * 60_000);
+  const due = () => tenantLists.areDue(clock.now());
+  const viewer = server.visitor();
+  await viewer.logIn(VIEWER);
+  const seen = (await viewer.request("/console/sources")).text;
+  expect(seen).toMatch(/Fetched from the service\s+<time/);
+  expect(seen).not.toContain("/console/sources/lists");
+  const refused = await viewer.post("/console/sources/lists", { form: proofIn(seen) });
+  expect(refused.status).toBe(403);
+  expect(await due()).toBe(false);
+  const operator = server.visitor();
+  await operator.logIn(OPERATOR);
+  const { text } = await operator.submit("/console/sources", "/console/sources/lists");
+  expect(text).toContain("The value lists are fetched once a process runs");
+  expect(await due()).toBe(true);
 });

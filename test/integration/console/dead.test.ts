@@ -1,9 +1,9 @@
 /** The tab Dead letters over real HTTP: by fault, in three clicks, with a preview, and recorded. */
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import type { Stores } from "../../../src/status/stores.ts";
-import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
-import type { Problem } from "../../../src/event/problem.ts";
+import type { Stores } from "../../../src/operate/status/stores.ts";
+import { createDeadLetter } from "../../../src/core/sync/dead-letter.ts";
+import type { Problem } from "../../../src/core/event/problem.ts";
 import {
   linksIn,
   OPERATOR,

@@ -1,7 +1,8 @@
 /** Signing in to the console at an identity provider: a real one, and one that lies. */
+import { get } from "node:http";
 import { generateKeyPair } from "jose";
 import { expect, inject, onTestFinished, test, vi } from "vitest";
-import type { Finding } from "../../../src/status/finding.ts";
+import type { Finding } from "../../../src/operate/status/finding.ts";
 import {
   Visitor,
   linksIn,
@@ -23,6 +24,7 @@ import {
 import { localDaemon } from "../../support/in-process.ts";
 import { launchBrowser, openPage } from "../../support/browser.ts";
 import { ownPort } from "../../support/own-port.ts";
+import { ownRedis } from "../../support/own-redis.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 const HOURS = 3_600_000;
@@ -82,7 +84,7 @@ test("the whole way at a real provider: in, what the groups allow, and out by it
   expect(welcome.text).toContain("You are signed in as anna@firm.example.");
   expect((await server.runtime.auditActs.next())?.line).toMatchObject({
     act: "console.login",
-    by: "anna@firm.example via console at 127.0.0.1",
+    by: `anna@firm.example (OIDC anna.operators.cooks of ${provider.issuer}) via console at 127.0.0.1`,
     subject: "anna.operators.cooks",
     via: "OIDC",
     rights: ["look", "act"],
@@ -92,7 +94,7 @@ test("the whole way at a real provider: in, what the groups allow, and out by it
   const form = proofIn(now.text);
   expect(await anna.post("/console/bulk/pause", { form })).toMatchObject({ status: 303 });
   expect(await server.runtime.bulkPauses.current()).toMatchObject({
-    by: "anna@firm.example via console at 127.0.0.1",
+    by: `anna@firm.example (OIDC anna.operators.cooks of ${provider.issuer}) via console at 127.0.0.1`,
   });
 
   const ben = server.visitor();
@@ -197,6 +199,19 @@ test("groups that the ID token lacks are asked of userinfo, for the same person"
   const other = server.visitor();
   expect((await signIn(other)).text).toContain("did not succeed");
   expect(other.cookies.has("crmsync_console")).toBe(false);
+});
+
+test("whether an address is verified counts for the address beside it alone", async () => {
+  const server = await serve(
+    {
+      claims: { email: undefined, email_verified: true, groups: undefined },
+      userinfo: { sub: "s1", email: "boss@firm.example" },
+    },
+    { OIDC_CLAIM: "email", OIDC_ACT: "boss@firm.example" },
+  );
+  const visitor = server.visitor();
+  expect(await signIn(visitor)).toMatchObject({ status: 403 });
+  expect(visitor.cookies.has("crmsync_console")).toBe(false);
 });
 
 /** JSON leaves it out. */
@@ -339,6 +354,75 @@ test("signing in makes a new session; the cookies are for scripts unreadable, an
   expect(visitor.cookies.get("crmsync_console")).not.toBe(first);
 });
 
+test("behind TLS the cookies are of this host alone, and a plain one, which another could plant, is none", async () => {
+  const server = await serve({}, { CONSOLE_URL: "https://crmsync.example" });
+  const tls = { "x-forwarded-proto": "https" };
+  const visitor = server.visitor();
+  const begun = await visitor.request("/console/sign-in", { headers: tls });
+  expect(begun.headers.getSetCookie()).toEqual([
+    expect.stringMatching(
+      /^__Host-crmsync_sign_in=.*; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=Lax$/,
+    ),
+  ]);
+  const back = new URL(await passProvider(begun.headers.get("location") ?? ""));
+  const answer = await visitor.request(`${back.pathname}${back.search}`, { headers: tls });
+  expect(answer.headers.getSetCookie().join("\n")).toMatch(
+    /^__Host-crmsync_console=oidc\..*; Max-Age=28800; Path=\/; HttpOnly; Secure; SameSite=Strict$/m,
+  );
+  expect(await visitor.request("/console", { headers: tls })).toMatchObject({ status: 200 });
+  const victim = server.visitor();
+  victim.cookies.set("crmsync_console", visitor.cookies.get("__Host-crmsync_console") ?? "");
+  // What a browser sends through a proxy that does not say that it took the TLS off.
+  const silent = { host: "crmsync.example", "sec-fetch-site": "none" };
+  for (const headers of [tls, silent])
+    expect(await fetchWith(server.opsUrl, victim, headers)).toBe(303);
+  expect(await fetchWith(server.opsUrl, visitor, silent)).toBe(200);
+  const out = await visitor.submit("/console", "/console/logout");
+  expect(out.status).toBe(200);
+  expect(visitor.cookies.has("__Host-crmsync_console")).toBe(false);
+});
+
+/** fetch does not send another Host. */
+const fetchWith = (url: string, { cookies }: Visitor, headers: Record<string, string>) =>
+  new Promise<number | undefined>((resolve, reject) => {
+    const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
+    get(new URL("/console", url), { headers: { ...headers, cookie } }, (response) =>
+      resolve(response.resume().statusCode),
+    ).on("error", reject);
+  });
+
+test("an answer that is short only while it is compressed is not read to its end", async () => {
+  const server = await serve({ padded: 2 ** 24 });
+  const answer = await signIn(server.visitor());
+  expect(answer.status).toBe(403);
+  expect(answer.text).toContain("its answer is longer than 1048576 bytes");
+  server.provider.lies.padded = 1000;
+  expect(await signIn(server.visitor())).toMatchObject({ status: 200 });
+});
+
+test("while Redis hangs, a login and a sign-in are answered within seconds", async () => {
+  await using redis = await ownRedis();
+  const server = await serve({}, { REDIS_URL: redis.url, AUDIT_LOG: "/dev/null" });
+  const visitor = server.visitor();
+  await signIn(visitor);
+  const back = await passProvider(await beginSignIn(visitor));
+  const { text } = await visitor.request("/console/login");
+  redis.signal("SIGSTOP");
+  onTestFinished(() => redis.signal("SIGCONT"));
+  const began = performance.now();
+  const logout = await server.provider.logoutToken({ jti: "1", sub: "s1" });
+  const answers = await Promise.all([
+    visitor.request(back),
+    visitor.post("/console/login", { form: proofIn(text), next: "/console", token: OPERATOR }),
+    server.visitor().post("/console/backchannel-logout", { logout_token: logout }),
+  ]);
+  expect(performance.now() - began).toBeLessThan(10_000);
+  for (const answer of answers) {
+    expect(answer.status).toBe(503);
+    expect(answer.text).toContain("no answer within 2.5 s");
+  }
+});
+
 test("a changed cookie opens nothing, nor one of another client, table of roles or tenant", async () => {
   const server = await serve({ claims: { groups: ["staff"] } });
   const visitor = server.visitor();
@@ -476,6 +560,15 @@ test("the provider ends the sessions that it names, and nothing else does", asyn
     await provider.logoutToken({ jti: "5", sub: "s1", iss: "https://evil.example" }),
     await provider.logoutToken({ jti: "6", sub: "s1", iat: NOW() - 400 }),
     await provider.logoutToken({ jti: "7", sub: "s1", exp: NOW() - 40 }),
+    await provider.logoutToken({ jti: "7a", sub: "s1", ...gone("exp") }),
+    await provider.logoutToken({ jti: "7b", sub: "s1", ...gone("events") }),
+    ...(await Promise.all(
+      [null, [], "x", true].map((said) => {
+        const events = { "http://schemas.openid.net/event/backchannel-logout": said };
+        return provider.logoutToken({ jti: `7 ${String(said)}`, sub: "s1", events });
+      }),
+    )),
+    await provider.logoutToken({ jti: "7c", sub: "s1", events: [] }),
     await provider.sign({ iss: provider.issuer, aud: OIDC_CLIENT.id, sub: "s1", nonce: "n" }),
   ];
   provider.lies.key = stranger.privateKey;
@@ -485,7 +578,9 @@ test("the provider ends the sessions that it names, and nothing else does", asyn
   expect(await statuses()).toEqual([200, 200, 200, 200]);
 
   const first = await provider.logoutToken({ jti: "9", sid: "one", sub: "s1" });
-  expect(await send(first)).toBe(200);
+  // However many come at once.
+  const sent = await Promise.all([first, first, first, first].map(send));
+  expect(sent.toSorted((a, b) => a - b)).toEqual([200, 400, 400, 400]);
   expect(await statuses()).toEqual([303, 303, 303, 200]);
   const again = await open({ sid: "four" });
   expect(await send(first)).toBe(400);

@@ -1,9 +1,9 @@
-import { readOne } from "../../../src/ops/redis-reading.ts";
+import { readOne } from "../../../src/base/redis-reading.ts";
 /** The last plans on the tab Bulk and reconcile, and the differences of one of them, over real HTTP. */
 import { join } from "node:path";
 import { mkdir, rm } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { writePlan, type PlanEntry } from "../../../src/reconcile/plan-file.ts";
+import { writePlan, type PlanEntry } from "../../../src/whole/reconcile/plan-file.ts";
 import { linksIn, serveConsole, VIEWER } from "../../support/console.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -56,19 +56,23 @@ test("earlier plans are listed with what became of them, and opened in pages", a
     source: "schedule",
     crm: "hubspot",
     drift: { ended: 400 },
-    stop: "terminations",
+    stop: "it would terminate 30 of 40 active relations, and 20 are allowed",
   });
   const repaired = { different: 30 };
   const note = { id: "plan-1", state: "running" as const, done: 40, entries: 120, requests: 80 };
+  await reconciliations.begunBy("plan-1", "ben via console at 10.0.0.7, approved by anna");
   await reconciliations.note({ ...note, repaired });
   expect(await reconciliations.cancel("plan-1")).toBe(true);
 
   const list = await see("/console/bulk");
   expect(list).toMatch(
-    /RECONCILE_CRON, listed from hubspot[^]*400 ended; 380 of 500 records equal/,
+    /RECONCILE_CRON\), listed from hubspot[^]*400 ended; 380 of 500 records equal/,
   );
-  expect(list).toContain("stopped, and nothing was planned: it would terminate too many relations");
+  expect(list).toContain(
+    "stopped, and nothing was planned: it would terminate 30 of 40 active relations",
+  );
   expect(list).toContain("cancelled after 40 of 120 entries");
+  expect(list).toContain("by ben via console at 10.0.0.7, approved by anna");
   const [path = "", ...others] = linksIn(list, "/console/bulk/plan");
   expect(others).toEqual([]);
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { createCrmApi } from "../../../src/crm/api-client.ts";
-import { CHECKERS } from "../../../src/crm/checkers.ts";
-import { checkCrm, type CrmReport, type ObjectNeeds } from "../../../src/crm/crm-check.ts";
+import { createCrmApi } from "../../../src/intake/crm/api-client.ts";
+import { CHECKERS } from "../../../src/intake/crm/check-crms.ts";
+import { checkCrm, type CrmReport, type ObjectNeeds } from "../../../src/intake/crm/crm-check.ts";
 import { CRM_APIS, standInFor, type CrmAccess, type StandIn } from "../../support/crm-stand-ins.ts";
 
 const HASH = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567";

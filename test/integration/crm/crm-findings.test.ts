@@ -2,8 +2,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { checkAll } from "../../../src/doctor/check-all.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { checkAll } from "../../../src/operate/doctor/check-all.ts";
 import { waitUntilSettled } from "../../support/crmsync.ts";
 import { CRM_APIS, standInFor } from "../../support/crm-stand-ins.ts";
 import { localDaemon, localSandbox } from "../../support/in-process.ts";

@@ -1,7 +1,7 @@
 /** How each CRM's responses are classified, against a stand-in of its API. */
 import { describe, expect, onTestFinished, test } from "vitest";
-import { createCrmApi } from "../../../src/crm/api-client.ts";
-import { CRMS } from "../../../src/crm/connectors.ts";
+import { createCrmApi } from "../../../src/intake/crm/api-client.ts";
+import { CRMS } from "../../../src/intake/crm/connectors.ts";
 import { CRM_APIS, LONG_NUMBER, standInFor, type CrmApiCase } from "../../support/crm-stand-ins.ts";
 
 const NO_PROXY = { httpProxy: undefined, httpsProxy: undefined, noProxy: undefined };

@@ -1,7 +1,7 @@
 /** What each CRM says has changed, over real HTTP, from stand-ins of their APIs. */
 import { describe, expect, test } from "vitest";
-import type { RecordApi } from "../../../src/crm/record-reader.ts";
-import { CRMS } from "../../../src/crm/connectors.ts";
+import type { RecordApi } from "../../../src/intake/crm/record-reader.ts";
+import { CRMS } from "../../../src/intake/crm/connectors.ts";
 import { openPull, PULLED_CRMS, type OpenPull } from "../../support/pulled-crms.ts";
 
 const NOW = Date.parse("2026-11-21T08:00:00Z");

@@ -1,8 +1,8 @@
 /** Records that belong to others, as each CRM's API gives them, from stand-ins. */
 import { describe, expect, test } from "vitest";
-import { createCrmApi } from "../../../src/crm/api-client.ts";
-import { ownersOf, withRelated } from "../../../src/crm/related.ts";
-import type { Relation } from "../../../src/sync/mapped.ts";
+import { createCrmApi } from "../../../src/intake/crm/api-client.ts";
+import { ownersOf, withRelated } from "../../../src/intake/crm/related.ts";
+import type { Relation } from "../../../src/core/sync/mapped.ts";
 import { CRM_APIS, standInFor } from "../../support/crm-stand-ins.ts";
 
 type Json = Readonly<Record<string, unknown>>;

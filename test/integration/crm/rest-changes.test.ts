@@ -3,12 +3,12 @@ import { writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
-import { createCrmApi } from "../../../src/crm/api-client.ts";
-import type { PulledChange } from "../../../src/crm/change-puller.ts";
-import { restRecords } from "../../../src/crm/rest-changes.ts";
-import { loadMapping } from "../../../src/mapping/load-mapping.ts";
-import { pullSources } from "../../../src/mapping/pull/rule.ts";
-import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
+import { createCrmApi } from "../../../src/intake/crm/api-client.ts";
+import type { PulledChange } from "../../../src/intake/crm/change-puller.ts";
+import { restRecords } from "../../../src/intake/crm/rest-changes.ts";
+import { loadMapping } from "../../../src/intake/mapping/load-mapping.ts";
+import { pullSources } from "../../../src/intake/mapping/pull-rule.ts";
+import { readMappingFile } from "../../../src/intake/mapping/read-mapping-file.ts";
 import { temporaryFile } from "../../support/temporary-file.ts";
 
 type Json = Record<string, unknown>;

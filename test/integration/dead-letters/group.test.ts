@@ -1,9 +1,9 @@
 /** Dead letters of one fault are one group, however many they are. */
 import { expect, test } from "vitest";
-import { groupDeadLetters } from "../../../src/dead-letters/group.ts";
-import { selectIds } from "../../../src/dead-letters/select.ts";
-import { createDeadLetter, type DeadReason } from "../../../src/sync/dead-letter.ts";
-import type { Problem } from "../../../src/event/problem.ts";
+import { groupDeadLetters } from "../../../src/people/dead-letters/group.ts";
+import { selectIds } from "../../../src/people/dead-letters/select.ts";
+import { createDeadLetter, type DeadReason } from "../../../src/core/sync/dead-letter.ts";
+import type { Problem } from "../../../src/core/event/problem.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 
 const birthDate: Problem = { field: "birthDate", rule: "must be a date", kind: "a number" };

@@ -1,19 +1,19 @@
 /** What a redrive would achieve, said beforehand, is what the redrive then does. */
 import { expect, onTestFinished, test } from "vitest";
-import { previewRedrive } from "../../../src/dead-letters/preview-redrive.ts";
-import { openRedriveView, type Forecast } from "../../../src/dead-letters/forecast.ts";
-import { redriveLetters } from "../../../src/dead-letters/act.ts";
-import { selectIds } from "../../../src/dead-letters/select.ts";
-import { eventKey } from "../../../src/event/event-order.ts";
+import { previewRedrive } from "../../../src/people/dead-letters/preview-redrive.ts";
+import { openRedriveView, type Forecast } from "../../../src/people/dead-letters/forecast.ts";
+import { redriveLetters } from "../../../src/people/dead-letters/act.ts";
+import { selectIds } from "../../../src/people/dead-letters/select.ts";
+import { eventKey } from "../../../src/core/event/event-order.ts";
 import {
   createDeadLetter,
   type DeadReason,
   type DeadSubject,
-} from "../../../src/sync/dead-letter.ts";
-import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
-import { rowOf, rowWithoutProof } from "../../../src/sync/ledger-row.ts";
+} from "../../../src/core/sync/dead-letter.ts";
+import { fingerprintOf } from "../../../src/core/sync/fingerprint.ts";
+import { rowOf, rowWithoutProof } from "../../../src/core/sync/ledger-row.ts";
 import { startIntake } from "../../../workers/intake.ts";
-import type { Runtime } from "../../../workers/runtime.ts";
+import type { Parts } from "../../../workers/parts.ts";
 import { listed, ordersAt } from "../../support/stores-of.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
@@ -68,7 +68,7 @@ const CASES: readonly Case[] = [
   { id: "e:none", reason: "bad_event", event: undefined, expected: "fails", after: "dead" },
 ];
 
-async function fill({ deadLetters, ledger }: Runtime): Promise<void> {
+async function fill({ deadLetters, ledger }: Parts): Promise<void> {
   for (const { id, reason = "invalid", event } of CASES) {
     const name = id.slice(2);
     const about: DeadSubject = id.startsWith("c:") ? { crmCode: name } : { eventKey: name };
@@ -120,7 +120,7 @@ test("each forecast, and what intake then does with the event", async () => {
   );
   // Nothing was stored or sent.
   expect((await selectIds(deadLetters, {})).toSorted()).toEqual(ids.toSorted());
-  expect(await redis.zcard(keys.unsynced("live"))).toBe(0);
+  expect(await redis.zcard(keys.line("live"))).toBe(0);
   expect(await inbox.queue.getJobCountByTypes("wait", "delayed")).toBe(0);
 
   const intake = startIntake(runtime);
@@ -139,7 +139,7 @@ test("each forecast, and what intake then does with the event", async () => {
     CASES.filter((one) => one.after === wanted)
       .map(({ id }) => id.slice(2))
       .toSorted();
-  expect(await redis.zrange(keys.unsynced("live"), "0", "-1", "REV")).toHaveLength(
+  expect(await redis.zrange(keys.line("live"), "0", "-1", "REV")).toHaveLength(
     withAfter("staged").length,
   );
   const left = (await selectIds(deadLetters, {})).map((id) => id.slice(2));

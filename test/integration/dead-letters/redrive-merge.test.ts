@@ -1,6 +1,7 @@
 /** A merge leaves a dead letter for each of its records that cannot be mapped: redriven together, none is lost. */
 import { expect, test } from "vitest";
-import { acceptEvent } from "../../../src/sync/accept-event.ts";
+import { acceptEvent } from "../../../src/core/sync/accept-event.ts";
+import type { RecordPorts } from "../../../src/core/sync/end-record.ts";
 import { openPorts } from "../../../workers/intake.ts";
 import { redriveDeadLetter } from "../../../workers/redrive.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
@@ -23,23 +24,26 @@ test("two dead letters of one merge that are redriven at the same time both stay
   // One worker forgets that the event was seen, and asks whether it was once the other has accepted it.
   const [forgotten, accepted] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   let late: Promise<unknown> | undefined;
-  const early = await redriveDeadLetter(runtime, b, {
-    ...ports,
-    async stage(state) {
-      late = redriveDeadLetter(runtime, a, {
-        ...ports,
-        async seenAs(key, content) {
+  const { records } = ports;
+  const portsWith = (own: Partial<RecordPorts>) => ({ ...ports, records: { ...records, ...own } });
+  const early = await redriveDeadLetter(
+    runtime,
+    b,
+    portsWith({
+      async stage(state) {
+        const seenLate = async (key: string, content: string) => {
           forgotten.resolve();
           await accepted.promise;
-          return ports.seenAs(key, content);
-        },
-      });
-      await forgotten.promise;
-      const result = await ports.stage(state);
-      accepted.resolve();
-      return result;
-    },
-  });
+          return records.seenAs(key, content);
+        };
+        late = redriveDeadLetter(runtime, a, portsWith({ seenAs: seenLate }));
+        await forgotten.promise;
+        const result = await records.stage(state);
+        accepted.resolve();
+        return result;
+      },
+    }),
+  );
   expect([early, await late]).toEqual(["done", "again"]);
   for (const id of [a, b]) expect(await runtime.deadLetters.find(id)).toBeDefined();
 });

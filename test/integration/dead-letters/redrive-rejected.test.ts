@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
+import { createDeadLetter } from "../../../src/core/sync/dead-letter.ts";
 import { openPorts } from "../../../workers/intake.ts";
 import { redriveDeadLetter } from "../../../workers/redrive.ts";
 import { newRuntime } from "../../support/new-runtime.ts";

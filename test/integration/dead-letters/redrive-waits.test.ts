@@ -1,7 +1,7 @@
 /** A redrive that must wait stays one, also where the events of waiting jobs are sealed. */
 import { randomBytes } from "node:crypto";
 import { expect, onTestFinished, test } from "vitest";
-import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
+import { createDeadLetter } from "../../../src/core/sync/dead-letter.ts";
 import { startIntake } from "../../../workers/intake.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";

@@ -4,8 +4,8 @@
  */
 import { Redis } from "ioredis";
 import { afterAll, expect, inject, onTestFinished, test } from "vitest";
-import { deadLetterId } from "../../../src/sync/dead-letter.ts";
-import type { Staged } from "../../../src/sync/record.ts";
+import { deadLetterId } from "../../../src/core/sync/dead-letter.ts";
+import type { Change as Staged } from "../../../src/core/sync/record.ts";
 import { ModelCrm } from "../property/model-crm.ts";
 import type { ScriptedReply } from "../property/model-service.ts";
 import { bodyOf, UNUSABLE, type Change } from "../property/records.ts";

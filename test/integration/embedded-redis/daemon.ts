@@ -2,7 +2,7 @@
 // of its first argument, prints the URL, then does what its second argument says.
 import { Redis } from "ioredis";
 import pino from "pino";
-import { startEmbeddedRedis } from "../../../src/ops/embedded-redis.ts";
+import { startEmbeddedRedis } from "../../../src/base/embedded-redis.ts";
 
 const [dataDir = "", task] = process.argv.slice(2);
 const log = pino({ level: "info" }, pino.destination(2));

@@ -7,9 +7,9 @@ import { Redis } from "ioredis";
 import pino from "pino";
 import { expect, onTestFinished, test } from "vitest";
 import { provideRedisServer } from "../../../src/demo/install-redis-server.ts";
-import { findEmbeddedRedis, startEmbeddedRedis } from "../../../src/ops/embedded-redis.ts";
-import { readAddress, writeConf } from "../../../src/ops/redis-conf.ts";
-import { UserError } from "../../../src/ops/user-error.ts";
+import { findEmbeddedRedis, startEmbeddedRedis } from "../../../src/base/embedded-redis.ts";
+import { readAddress, writeConf } from "../../../src/base/redis-conf.ts";
+import { UserError } from "../../../src/base/user-error.ts";
 import { spawnCommand, spawnCrmsync, spawnNode } from "../../support/process.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { connectTo, newDataDir, spawnDaemon, untilNothingRuns, urlOf } from "./support.ts";
@@ -68,7 +68,7 @@ test("A full disk leaves the password and the port of the last start", async () 
   const dir = await newDataDir();
   const address = { port: 6379, password: "of-the-last-start" };
   await writeConf(dir, address);
-  const module = new URL("../../../src/ops/redis-conf.ts", import.meta.url).href;
+  const module = new URL("../../../src/base/redis-conf.ts", import.meta.url).href;
   const script = `import { writeConf } from "${module}"; writeConf(${JSON.stringify(dir)}, { port: 1, password: "new" })`;
   // The limit stands for a full disk.
   const shell = ["-c", 'ulimit -f 0; exec "$0" "$@"', process.execPath, "-e", script];

@@ -1,9 +1,9 @@
 /** Jobs that a foreign BullMQ client, or a hand in Redis, has written wrongly. */
 import { Queue } from "bullmq";
 import { expect, inject, it, onTestFinished } from "vitest";
-import type { StoredDeadLetter } from "../../../src/state/dead-letters.ts";
+import type { StoredDeadLetter } from "../../../src/core/state/dead-letters.ts";
 import { startIntake } from "../../../workers/intake.ts";
-import { INBOX_QUEUE } from "../../../src/event/inbox.ts";
+import { INBOX_QUEUE } from "../../../src/core/event/inbox.ts";
 import { rejectStuckJobs } from "../../../workers/reject-event.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";

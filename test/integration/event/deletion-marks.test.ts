@@ -2,8 +2,8 @@
 import { writeFileSync } from "node:fs";
 import { Queue } from "bullmq";
 import { expect, onTestFinished, test } from "vitest";
-import { INBOX_QUEUE } from "../../../src/event/inbox.ts";
-import { openIsolatedMapping } from "../../../src/mapping/isolated-mapping.ts";
+import { INBOX_QUEUE } from "../../../src/core/event/inbox.ts";
+import { openIsolatedMapping } from "../../../src/intake/mapping/isolated-mapping.ts";
 import { startIntake } from "../../../workers/intake.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";

@@ -2,14 +2,14 @@
 import { randomBytes } from "node:crypto";
 import { Queue } from "bullmq";
 import { expect, onTestFinished, test } from "vitest";
-import { INBOX_QUEUE } from "../../../src/event/inbox.ts";
-import { TraceFinder, eventNames } from "../../../src/forget/find-traces.ts";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import type { Mapping } from "../../../src/mapping/mapping.ts";
-import type { StoredDeadLetter } from "../../../src/state/dead-letters.ts";
+import { INBOX_QUEUE } from "../../../src/core/event/inbox.ts";
+import { TraceFinder, eventNames } from "../../../src/people/forget/find-traces.ts";
+import { businessRelationMapping } from "../../../src/intake/mapping/business-relation.ts";
+import type { Mapping } from "../../../src/intake/mapping/mapping.ts";
+import type { StoredDeadLetter } from "../../../src/core/state/dead-letters.ts";
 import { startIntake } from "../../../workers/intake.ts";
 import { rejectStuckJobs } from "../../../workers/reject-event.ts";
-import type { Runtime } from "../../../workers/runtime.ts";
+import type { Parts } from "../../../workers/parts.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -46,19 +46,19 @@ function start(env: Readonly<Record<string, string>> = {}) {
   return { runtime, queue, add };
 }
 
-function runIntake(runtime: Runtime): void {
+function runIntake(runtime: Parts): void {
   const intake = startIntake(runtime);
   onTestFinished(() => intake.close());
 }
 
-async function promoteDelayed({ inbox }: Runtime): Promise<void> {
+async function promoteDelayed({ inbox }: Parts): Promise<void> {
   await waitFor(async () => (await inbox.queue.getDelayedCount()) === IDS.length, {
     what: "both events wait for another try",
   });
   for (const job of await inbox.queue.getDelayed()) await job.promote();
 }
 
-const areStaged = (runtime: Runtime) =>
+const areStaged = (runtime: Parts) =>
   waitFor(async () => (await runtime.staged.waiting(IDS)).every((one) => one !== undefined), {
     what: "each id is staged as a record of its own",
   });

@@ -1,10 +1,10 @@
 /** Events that lie in the inbox together are handled at the same time; each has its own fate. */
 import { Queue } from "bullmq";
 import { expect, it, onTestFinished } from "vitest";
-import { INBOX_QUEUE } from "../../../src/event/inbox.ts";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import type { Mapping } from "../../../src/mapping/mapping.ts";
-import type { StoredDeadLetter } from "../../../src/state/dead-letters.ts";
+import { INBOX_QUEUE } from "../../../src/core/event/inbox.ts";
+import { businessRelationMapping } from "../../../src/intake/mapping/business-relation.ts";
+import type { Mapping } from "../../../src/intake/mapping/mapping.ts";
+import type { StoredDeadLetter } from "../../../src/core/state/dead-letters.ts";
 import { startIntake } from "../../../workers/intake.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { people, personEvent } from "../../support/person-event.ts";
@@ -59,7 +59,7 @@ it("of events taken together, one is ignored, bad, a defect, superseded or a cop
   const { deadLetters, keys, metrics, redis } = runtime;
   start();
   await waitFor(async () => (await waiting()) === 0, { what: "all are processed" });
-  const staged = await redis.zrange(keys.unsynced("live"), "0", "-1");
+  const staged = await redis.zrange(keys.line("live"), "0", "-1");
   const names = [...people(10), ...people(10, "s")].map(({ subject }) => String(subject).slice(8));
   expect(staged.toSorted()).toEqual([...names, "copied", "ordered", "reversed"].toSorted());
   expect((await redis.zrange(keys.line("live"), "0", "-1")).toSorted()).toEqual(staged.toSorted());
@@ -90,14 +90,14 @@ it("an error of Redis about one record delays that record alone, and stages it o
   await redis.set(keys.staged("damaged"), "no hash");
   start();
   await waitFor(async () => (await waiting()) === 0, { what: "the others are processed" });
-  expect(await redis.zcard(keys.unsynced("live"))).toBe(10);
+  expect(await redis.zcard(keys.line("live"))).toBe(10);
   await redis.del(keys.staged("damaged"));
   const [delayed] = await queue.getDelayed();
   await delayed?.promote();
   const isStaged = async () => (await redis.zscore(keys.line("live"), "damaged")) !== null;
   await waitFor(isStaged, { what: "it is staged" });
   await waitFor(async () => (await waiting()) === 0, { what: "its event has ended" });
-  expect(await redis.zcard(keys.unsynced("live"))).toBe(11);
+  expect(await redis.zcard(keys.line("live"))).toBe(11);
   expect(await redis.zcard(keys.line("live"))).toBe(11);
   expect((await queue.getJobCounts())["delayed"]).toBe(0);
 });

@@ -1,9 +1,9 @@
 /** An older event that is handled after a newer one of its record stays older, whatever made it late. */
 import { Queue, Worker, type JobsOptions } from "bullmq";
 import { expect, onTestFinished, test } from "vitest";
-import { INBOX_QUEUE } from "../../../src/event/inbox.ts";
+import { INBOX_QUEUE } from "../../../src/core/event/inbox.ts";
 import { startIntake } from "../../../workers/intake.ts";
-import type { Runtime } from "../../../workers/runtime.ts";
+import type { Parts } from "../../../workers/parts.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -52,7 +52,7 @@ function setUp() {
 }
 
 /** Runs intake until no event is left. */
-async function accept(runtime: Runtime): Promise<void> {
+async function accept(runtime: Parts): Promise<void> {
   const intake = startIntake(runtime);
   onTestFinished(() => intake.close());
   const isEmpty = async () => {
@@ -88,7 +88,7 @@ test("an older event that is handled after a newer one does not replace it", asy
     const taken = await staged.take(crmCode, "me", 0);
     expect.soft(taken.kind === "taken" && taken.state.payload, crmCode).toContain('"Newer"');
   }
-  expect(await redis.zcard(keys.unsynced("live"))).toBe(Object.keys(CASES).length);
+  expect(await redis.zcard(keys.line("live"))).toBe(Object.keys(CASES).length);
 });
 
 test("a job whose id looks like a high number holds back no event after it", async () => {

@@ -1,16 +1,16 @@
 /** Events that cannot be staged for as long as a key of Redis is not what it should be. */
 import { expect, onTestFinished, test } from "vitest";
-import { findingsIn } from "../../../src/status/findings.ts";
-import { takeReadings } from "../../../src/status/readings.ts";
+import { findingsIn } from "../../../src/operate/status/findings.ts";
+import { takeReadings } from "../../../src/operate/status/readings.ts";
 import { startIntake } from "../../../workers/intake.ts";
-import type { Runtime } from "../../../workers/runtime.ts";
+import type { Parts } from "../../../workers/parts.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const FAILING = /^1 event cannot be processed, and is tried again every few seconds: the log/;
 
-async function saysFailing(runtime: Runtime): Promise<boolean> {
+async function saysFailing(runtime: Parts): Promise<boolean> {
   const readings = await takeReadings(runtime);
   // As if the service had answered.
   const found = findingsIn({ ...readings, valueListsKnown: true }, 3_600_000);

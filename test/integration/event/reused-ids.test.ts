@@ -1,12 +1,12 @@
 /** Senders that give two changes one id. */
 import { Redis } from "ioredis";
 import { expect, test } from "vitest";
-import { Inbox } from "../../../src/event/inbox.ts";
+import { Inbox } from "../../../src/core/event/inbox.ts";
 import { waitUntilSettled } from "../../support/crmsync.ts";
 import { localDaemon, localSandbox } from "../../support/in-process.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { envFor } from "../../support/tenant-env.ts";
-import type { Story } from "../../../src/history/story.ts";
+import type { Story } from "../../../src/people/history/story.ts";
 
 const connected = (url: string) => {
   const client = new Redis(url, { maxRetriesPerRequest: null });

@@ -3,12 +3,12 @@ import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { storyOf } from "../../../src/history/story.ts";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
+import { storyOf } from "../../../src/people/history/story.ts";
+import { businessRelationMapping } from "../../../src/intake/mapping/business-relation.ts";
 import { openPorts } from "../../../workers/intake.ts";
 import { startFetch } from "../../../workers/fetch.ts";
 import { redriveDeadLetter } from "../../../workers/redrive.ts";
-import type { Runtime } from "../../../workers/runtime.ts";
+import type { Parts } from "../../../workers/parts.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -61,11 +61,7 @@ async function hubspotFor(reads: ReadonlySet<string>, ...answers: Answer[]) {
   return { runtime, requests: () => requests };
 }
 
-const put = (
-  { thinEvents }: Runtime,
-  given: Record<string, unknown> = {},
-  subject = "contact/7",
-) => {
+const put = ({ thinEvents }: Parts, given: Record<string, unknown> = {}, subject = "contact/7") => {
   const { time = OLD, crm = "hubspot", lane = "live", ...envelope } = given;
   const whole = personEvent("7", {}, { source: "/hubspot/1", time, lane, ...envelope, subject });
   const event = { ...whole, data: { fetch: crm, ...(envelope["data"] as object) } };
@@ -75,12 +71,12 @@ const put = (
 };
 
 /** What was put into the inbox. */
-const pushed = async ({ inbox }: Runtime) => {
+const pushed = async ({ inbox }: Parts) => {
   const jobs = await inbox.queue.getJobs(["wait", "prioritized"]);
   return jobs.map(({ data }) => data as Record<string, unknown>);
 };
 
-const onePushed = (runtime: Runtime) =>
+const onePushed = (runtime: Parts) =>
   waitFor(
     async () => {
       const [event] = await pushed(runtime);
@@ -89,7 +85,7 @@ const onePushed = (runtime: Runtime) =>
     { what: "the event comes with its record" },
   );
 
-const delayed = ({ thinEvents }: Runtime) =>
+const delayed = ({ thinEvents }: Parts) =>
   waitFor(
     async () => {
       const [job] = await thinEvents.queue.getDelayed();

@@ -1,13 +1,13 @@
 /** Jobs that another client has put into the queue of fetches, and thin events that somebody has changed. */
 import { Queue } from "bullmq";
 import { expect, it, onTestFinished } from "vitest";
-import { eraseTraces } from "../../../src/forget/erase-traces.ts";
-import { sealedIn, SEALED_FOR } from "../../../src/event/inbox.ts";
-import { TraceFinder, eventNames } from "../../../src/forget/find-traces.ts";
-import { Sealing } from "../../../src/state/sealing.ts";
-import { FETCH_QUEUE } from "../../../src/state/thin-events.ts";
+import { eraseTraces } from "../../../src/people/forget/erase-traces.ts";
+import { sealedIn, SEALED_FOR } from "../../../src/core/event/inbox.ts";
+import { TraceFinder, eventNames } from "../../../src/people/forget/find-traces.ts";
+import { Sealing } from "../../../src/core/state/sealing.ts";
+import { FETCH_QUEUE } from "../../../src/core/state/thin-events.ts";
 import { startFetch } from "../../../workers/fetch.ts";
-import { startSweep } from "../../../workers/sweep.ts";
+import { startChore } from "../../support/chores.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -42,8 +42,7 @@ it("a job of another client in the queue of fetches ends, and keeps no person fr
   await waitFor(isActive, { what: "BullMQ has taken what no worker can read" });
   expect((await finder.find()).counts).toEqual({});
   await eraseTraces(runtime, finder, await finder.find(), { withinMs: 5000, onWait() {} });
-  const sweep = startSweep(runtime);
-  onTestFinished(() => sweep.close());
+  startChore(runtime, "sweep");
   await waitFor(async () => (await redis.keys(queue.toKey("f*"))).length === 0, {
     what: "nothing of the jobs is left",
   });

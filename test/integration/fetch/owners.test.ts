@@ -1,7 +1,7 @@
 /** Events of records that belong to others: what they ask for. */
 import { expect, test } from "vitest";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import { acceptEvent } from "../../../src/sync/accept-event.ts";
+import { businessRelationMapping } from "../../../src/intake/mapping/business-relation.ts";
+import { acceptEvent } from "../../../src/core/sync/accept-event.ts";
 import { openPorts } from "../../../workers/intake.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";

@@ -1,13 +1,13 @@
 /** Names that lead to several relations, to none, or to one that only the past knows. */
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
-import { eventOrder } from "../../../src/event/event-order.ts";
-import { storyOf } from "../../../src/history/story.ts";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import { RecordNames } from "../../../src/state/record-names.ts";
-import { acceptEvent } from "../../../src/sync/accept-event.ts";
-import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
-import type { StateToStage } from "../../../src/sync/record.ts";
+import { eventOrder } from "../../../src/core/event/event-order.ts";
+import { storyOf } from "../../../src/people/history/story.ts";
+import { businessRelationMapping } from "../../../src/intake/mapping/business-relation.ts";
+import { RecordNames } from "../../../src/core/state/record-names.ts";
+import { acceptEvent } from "../../../src/core/sync/accept-event.ts";
+import { createDeadLetter } from "../../../src/core/sync/dead-letter.ts";
+import type { StateToStage } from "../../../src/core/sync/stage.ts";
 import { openPorts } from "../../../workers/intake.ts";
 import { redriveDeadLetter } from "../../../workers/redrive.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
@@ -181,7 +181,7 @@ test("a redriven termination that is held happened when its event says, not at t
   await redriveDeadLetter(runtime, "c:7", await openPorts(runtime).current());
   const taken = await staged.take("7", "worker", 60_000);
   if (taken.kind !== "taken") throw new Error("not taken");
-  await staged.settle(taken.state, { row: "before", finished: false, held: "limit" });
+  await staged.settle(taken.state, { row: "before", finished: false, held: { why: "limit" } });
   expect(await heldTerminations.find("7")).toMatchObject({ time: Date.parse(time) });
   const { answer } = await storyOf(runtime, "7", businessRelationMapping);
   expect(answer).toMatch(/^its termination \(event of 2026-11-20T09:30:11Z\) is held/);

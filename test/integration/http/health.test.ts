@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
-import { serveHealth } from "../../../src/http/health.ts";
-import { createHttpServer } from "../../../src/http/server.ts";
+import { serveHealth } from "../../../src/intake/http/ops-routes.ts";
+import { createHttpServer } from "../../../src/intake/http/server.ts";
 
 const never = () => new Promise<readonly string[]>(() => {});
 

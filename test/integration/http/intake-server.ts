@@ -1,18 +1,17 @@
 /** The daemon's HTTP intake on a real Redis, without the workers that process the events. */
 import type { AddressInfo } from "node:net";
 import pino from "pino";
-import { readConfig } from "../../../src/config.ts";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import type { Mapping } from "../../../src/mapping/mapping.ts";
-import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
-import { serveHttpIntake } from "../../../workers/http-intake.ts";
-import { createServer } from "../../../workers/http-server.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { businessRelationMapping } from "../../../src/intake/mapping/business-relation.ts";
+import type { Mapping } from "../../../src/intake/mapping/mapping.ts";
+import { openParts, type Parts } from "../../../workers/parts.ts";
+import { createServer, serveHttpIntake } from "../../../workers/http-intake.ts";
 import { openKeyring } from "../../../workers/reseal.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 export interface IntakeServer extends AsyncDisposable {
   readonly url: string;
-  readonly runtime: Runtime;
+  readonly runtime: Parts;
   readonly defects: unknown[];
   /** Events that wait in the inbox, oldest first. */
   events(): Promise<Record<string, unknown>[]>;
@@ -25,7 +24,7 @@ export async function startIntakeServer(
 ): Promise<IntakeServer> {
   const config = readConfig({ QUEUE_PREFIX: uniquePrefix(), ...env });
   const log = pino({ level: "silent" });
-  const runtime = createRuntime({
+  const runtime = openParts({
     config,
     redisUrl,
     version: "test",

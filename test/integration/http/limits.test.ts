@@ -2,9 +2,10 @@
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { connect, type AddressInfo, type Socket } from "node:net";
+import { PassThrough } from "node:stream";
 import { fastify } from "fastify";
 import { expect, inject, onTestFinished, test } from "vitest";
-import { limitConnections, type ConnectionLimits } from "../../../src/http/connections.ts";
+import { limitConnections, type ConnectionLimits } from "../../../src/intake/http/connections.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { startIntakeServer, type IntakeServer } from "./intake-server.ts";
@@ -222,14 +223,17 @@ test("a connection with too many unanswered requests is cut", async () => {
   await waitFor(() => few.received().split("HTTP/1.1 404").length === 21, { what: "20 answers" });
 });
 
-/** A server with small limits, that answers with many bytes. */
-async function limited(limits: Partial<ConnectionLimits>) {
+/** A server with small limits, that answers with many bytes, or with a stream. */
+async function limited(
+  limits: Partial<ConnectionLimits>,
+  answer: unknown = Buffer.alloc(32 * MIB),
+) {
   const app = fastify({ forceCloseConnections: true });
   onTestFinished(() => app.close());
   const reasons: string[] = [];
   const wide = { connections: 100, unanswered: 100, readResponseMs: 60_000 };
   limitConnections(app, { ...wide, ...limits }, (why) => reasons.push(why));
-  app.get("/", async () => Buffer.alloc(32 * MIB));
+  app.get("/", async () => answer);
   await app.listen({ host: "127.0.0.1", port: 0 });
   const { port } = app.server.address() as AddressInfo;
   return { url: `http://127.0.0.1:${port}`, reasons, app };
@@ -248,6 +252,29 @@ test("a client that does not read its response is cut", async () => {
       what: "the end of the connection",
     },
   );
+});
+
+test("a client that reads a response while it is made is not cut, however long that takes", async () => {
+  const source = new PassThrough();
+  const { url, reasons } = await limited({ readResponseMs: 100 }, source);
+  source.write("x".repeat(1000));
+  const response = await fetch(url);
+  const text = response.text();
+  // Longer than the client may read nothing: once without a byte, once with many.
+  const looks = () => performance.now() - begun > 250;
+  let begun = performance.now();
+  await waitFor(looks, { what: "two looks" });
+  begun = performance.now();
+  await waitFor(
+    async () => {
+      if (!source.write("x".repeat(100_000))) await once(source, "drain");
+      return looks();
+    },
+    { what: "two more looks" },
+  );
+  source.end();
+  expect((await text).length).toBeGreaterThan(100_000);
+  expect(reasons).toEqual([]);
 });
 
 test("of too many connections, the one that is idle for the longest time is closed", async () => {
@@ -305,7 +332,7 @@ test.for([
 });
 
 test("bytes that are not UTF-8 are refused, at /events and by webhooks", async () => {
-  const secret = createHash("sha256").update("any").digest("hex");
+  const secret = `any:${createHash("sha256").update("any").digest("hex")}`;
   const env = { INGEST_AUTH: "none", PIPEDRIVE_WEBHOOK_SECRET: secret };
   await using server = await startIntakeServer(inject("redisUrl"), env);
   const body = Buffer.from('{"meta":{"id":"\xff"}}', "latin1");

@@ -2,12 +2,12 @@
 import { request as httpRequest } from "node:http";
 import pino from "pino";
 import { expect, inject, test } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import { ROLES } from "../../../src/state/heartbeats.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { businessRelationMapping } from "../../../src/intake/mapping/business-relation.ts";
+import { ROLES } from "../../../src/core/state/heartbeats.ts";
 import { serveHttp } from "../../../workers/http.ts";
 import { openKeyring } from "../../../workers/reseal.ts";
-import { createRuntime } from "../../../workers/runtime.ts";
+import { openParts } from "../../../workers/parts.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 const VIEWER = "viewer-token-für-24-oder-mehr";
@@ -15,7 +15,7 @@ const OPERATOR = "operator-token-of-24-or-more";
 
 async function serve(env: Record<string, string> = {}) {
   const config = readConfig({ QUEUE_PREFIX: uniquePrefix(), HTTP_PORT: "0", ...env });
-  const runtime = createRuntime({
+  const runtime = openParts({
     config,
     redisUrl: inject("redisUrl"),
     version: "test",

@@ -1,6 +1,6 @@
 /** A daemon that starts with a wrong STATE_KEY, or with none, while senders call. */
 import { expect, test } from "vitest";
-import { UnknownKey } from "../../../src/state/sealing.ts";
+import { UnknownKey } from "../../../src/core/state/sealing.ts";
 import { serveHttp } from "../../../workers/http.ts";
 import { openKeyring } from "../../../workers/reseal.ts";
 import { newRuntime } from "../../support/new-runtime.ts";

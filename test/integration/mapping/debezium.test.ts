@@ -2,10 +2,10 @@
 import { createHmac } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { jsonEndpoint } from "../../../src/crm/json-webhook.ts";
-import { parseEvent } from "../../../src/event/crm-event.ts";
-import { eventOrder } from "../../../src/event/event-order.ts";
-import { loadMapping } from "../../../src/mapping/load-mapping.ts";
+import { jsonEndpoint } from "../../../src/intake/crm/json-webhook.ts";
+import { parseEvent } from "../../../src/core/event/crm-event.ts";
+import { eventOrder } from "../../../src/core/event/event-order.ts";
+import { loadMapping } from "../../../src/intake/mapping/load-mapping.ts";
 import { fixtureText } from "../../support/fixtures.ts";
 import { temporaryFile } from "../../support/temporary-file.ts";
 

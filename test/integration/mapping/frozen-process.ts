@@ -4,8 +4,8 @@
  */
 import { existsSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
-import { loadMapping } from "../../../src/mapping/load-mapping.ts";
-import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
+import { loadMapping } from "../../../src/intake/mapping/load-mapping.ts";
+import { DEFAULT_TENANT_LISTS } from "../../../src/core/service-spec/tenant-lists.ts";
 
 const [, , module = "", marker = ""] = process.argv;
 const mapping = await loadMapping(module);

@@ -2,12 +2,12 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import type { IsolatedMapping } from "../../../src/mapping/isolated-mapping.ts";
-import { loadMapping } from "../../../src/mapping/load-mapping.ts";
-import { MappingError, type CrmRecord, type Mapping } from "../../../src/mapping/mapping.ts";
+import type { IsolatedMapping } from "../../../src/intake/mapping/isolated-mapping.ts";
+import { loadMapping } from "../../../src/intake/mapping/load-mapping.ts";
+import { MappingError, type CrmRecord, type Mapping } from "../../../src/intake/mapping/mapping.ts";
 import { spawnNode } from "../../support/process.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
+import { DEFAULT_TENANT_LISTS } from "../../../src/core/service-spec/tenant-lists.ts";
 
 let dir: string;
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { writeFile } from "node:fs/promises";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { expect, inject, test } from "vitest";
-import { loadMapping } from "../../../src/mapping/load-mapping.ts";
+import { loadMapping } from "../../../src/intake/mapping/load-mapping.ts";
 import { fixtureText } from "../../support/fixtures.ts";
 import { temporaryFile } from "../../support/temporary-file.ts";
 import { startIntakeServer, type IntakeServer } from "../http/intake-server.ts";

@@ -1,11 +1,15 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { CRMS } from "../../../src/crm/connectors.ts";
-import { checkDeletions } from "../../../src/mapping/check-deletions.ts";
-import { loadMapping, mappingFileOf, presetNames } from "../../../src/mapping/load-mapping.ts";
-import { examineMappingFile, mappingText } from "../../../src/mapping/read-mapping-file.ts";
-import type { CrmRecord, Mapping } from "../../../src/mapping/mapping.ts";
-import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
-import { validatePayload } from "../../../src/sync/validate.ts";
+import { CRMS } from "../../../src/intake/crm/connectors.ts";
+import { checkDeletions } from "../../../src/intake/mapping/mapping-warnings.ts";
+import {
+  loadMapping,
+  mappingFileOf,
+  presetNames,
+} from "../../../src/intake/mapping/load-mapping.ts";
+import { examineMappingFile, mappingText } from "../../../src/intake/mapping/read-mapping-file.ts";
+import type { CrmRecord, Mapping } from "../../../src/intake/mapping/mapping.ts";
+import { DEFAULT_TENANT_LISTS } from "../../../src/core/service-spec/tenant-lists.ts";
+import { validatePayload } from "../../../src/core/sync/validate.ts";
 import { fixture } from "../../support/fixtures.ts";
 
 const opened = new Map<string, Promise<Mapping>>();

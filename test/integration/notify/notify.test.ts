@@ -1,16 +1,15 @@
 /** What begins and ends is notified once, by real HTTP, whichever of the processes notices it. */
 import type { ServerResponse } from "node:http";
 import { expect, onTestFinished, test } from "vitest";
-import { openSender, testMessage, type Message } from "../../../src/notify/message.ts";
-import { ROLES } from "../../../src/state/heartbeats.ts";
-import { Notifications } from "../../../src/state/notifications.ts";
-import { takeReadings } from "../../../src/status/readings.ts";
-import { findingsIn } from "../../../src/status/findings.ts";
-import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
-import { startHeartbeat } from "../../../workers/heartbeat.ts";
+import { openSender, testMessage, type Message } from "../../../src/people/notify/message.ts";
+import { Notifications } from "../../../src/core/state/notifications.ts";
+import { takeReadings } from "../../../src/operate/status/readings.ts";
+import { findingsIn } from "../../../src/operate/status/findings.ts";
+import { createDeadLetter } from "../../../src/core/sync/dead-letter.ts";
+import { AT_START } from "../../../workers/chore-table.ts";
 import { thisProcess } from "../../../workers/audit-trail.ts";
-import { startNotifying } from "../../../workers/notify.ts";
-import type { Runtime } from "../../../workers/runtime.ts";
+import type { Parts } from "../../../workers/parts.ts";
+import { startChore, startChores } from "../../support/chores.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import {
   isSigned,
@@ -40,15 +39,13 @@ async function start(env: Readonly<Record<string, string>> = {}, processes = 1) 
   const [runtime] = runtimes;
   if (runtime === undefined) throw new Error("no process");
   // Otherwise it would be notified that no process runs.
-  const heartbeat = startHeartbeat(runtime, new Set(ROLES), undefined);
-  onTestFinished(() => heartbeat.close());
+  startChore(runtime, "heartbeat");
   await runtime.heartbeats.running();
   await waitFor(async () => (await runtime.heartbeats.running()).length > 0, {
     what: "a heartbeat",
   });
   for (const one of runtimes) {
-    const notifying = startNotifying(one, Promise.resolve());
-    onTestFinished(() => notifying?.close());
+    startChores(one, AT_START, { parts: one, mayWork: Promise.resolve() });
   }
   return { runtime, runtimes, receiver };
 }
@@ -59,7 +56,7 @@ const kindsOf = ({ received }: NotifyReceiver) =>
 const arrived = ({ received }: NotifyReceiver, count: number) =>
   waitFor(() => received.length >= count, { what: `${count} notifications` });
 
-async function fillDead({ deadLetters }: Runtime, count: number): Promise<void> {
+async function fillDead({ deadLetters }: Parts, count: number): Promise<void> {
   for (let n = 0; n < count; n += 1) {
     const crmCode = `crm-code-${n}`;
     const letter = { reason: "invalid", event: '{"lastName":"Muster"}', at: Date.now() } as const;

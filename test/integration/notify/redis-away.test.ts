@@ -1,13 +1,12 @@
 /** Redis dies, and comes back: each process notifies it once by itself, and no other message is lost. */
 import { expect, onTestFinished, test } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import { createLog } from "../../../src/ops/log.ts";
-import { ROLES } from "../../../src/state/heartbeats.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { businessRelationMapping } from "../../../src/intake/mapping/business-relation.ts";
+import { createLog } from "../../../src/base/log.ts";
 import { thisProcess } from "../../../workers/audit-trail.ts";
-import { startHeartbeat } from "../../../workers/heartbeat.ts";
-import { startNotifying } from "../../../workers/notify.ts";
-import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
+import { AT_START } from "../../../workers/chore-table.ts";
+import { openParts, type Parts } from "../../../workers/parts.ts";
+import { startChore, startChores } from "../../support/chores.ts";
 import {
   startReceiver,
   type NotifyReceiver,
@@ -21,8 +20,8 @@ const HOUR_MS = "12000";
 
 const REDIS = `redis ${thisProcess}`;
 
-function runtimeOn({ url }: OwnRedis, receiver: NotifyReceiver): Runtime {
-  const runtime = createRuntime({
+function runtimeOn({ url }: OwnRedis, receiver: NotifyReceiver): Parts {
+  const runtime = openParts({
     config: readConfig({ REDIS_URL: url, QUOTA_HOUR_MS: HOUR_MS, NOTIFY_URL: receiver.url }),
     redisUrl: url,
     version: "test",
@@ -33,9 +32,8 @@ function runtimeOn({ url }: OwnRedis, receiver: NotifyReceiver): Runtime {
   return runtime;
 }
 
-function notifyBy(runtime: Runtime, workable: Promise<unknown>): void {
-  const notifying = startNotifying(runtime, workable);
-  onTestFinished(() => notifying?.close());
+function notifyBy(runtime: Parts, mayWork: Promise<unknown>): void {
+  startChores(runtime, AT_START, { parts: runtime, mayWork });
 }
 
 /** As "began x". */
@@ -53,8 +51,7 @@ test("Redis is killed and starts again: two processes say so once each, and the 
   await using redis = await ownRedis();
   await using receiver = await startReceiver();
   const [first, second] = [runtimeOn(redis, receiver), runtimeOn(redis, receiver)];
-  const heartbeat = startHeartbeat(first, new Set(ROLES), undefined);
-  onTestFinished(() => heartbeat.close());
+  startChore(first, "heartbeat");
   await waitFor(async () => (await first.heartbeats.running()).length > 0, { what: "a heartbeat" });
   for (const runtime of [first, second]) notifyBy(runtime, Promise.resolve());
   await first.inbox.queue.pause();

@@ -1,7 +1,7 @@
 /** One address of a provider: its primary becomes a replica, and only new connections lead to the new one. */
 import { expect, onTestFinished, test } from "vitest";
-import { openRedis, openWorkRedis } from "../../../src/ops/open-redis.ts";
-import { redisWrite } from "../../../src/ops/redis-script.ts";
+import { openRedis, openWorkRedis } from "../../../src/base/open-redis.ts";
+import { redisWrite } from "../../../src/base/redis-script.ts";
 import { ownRedis, type OwnRedis } from "../../support/own-redis.ts";
 import { tcpSwitch } from "../../support/tcp-switch.ts";
 import { waitFor } from "../../support/wait-for.ts";

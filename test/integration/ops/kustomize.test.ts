@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
-import { readConfig } from "../../../src/config.ts";
+import { readConfig } from "../../../src/base/config.ts";
 import { requireTool } from "../../support/requirements.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 

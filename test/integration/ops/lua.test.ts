@@ -5,14 +5,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import { readScript } from "../../../src/ops/redis-script.ts";
+import { readScript } from "../../../src/base/redis-script.ts";
 import { requireTool } from "../../support/requirements.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const FILES = globSync("{src,workers}/**/*.lua", { cwd: ROOT }).sort();
 const addressOf = (file: string): URL => pathToFileURL(join(ROOT, file));
 
-const REPORT = ["--no-config", "--no-color", "--quiet", "--max-line-length", "100"];
+const REPORT = ["--no-config", "--no-color", "--quiet", "--no-max-line-length"];
 
 /** Redis runs Lua 5.1, with five globals of its own. */
 const GLOBALS = ["--std", "lua51", "--read-globals", "redis", "cjson", "cmsgpack", "KEYS", "ARGV"];

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { Redis } from "ioredis";
 import { expect, inject, onTestFinished, test } from "vitest";
-import { openWorkRedis } from "../../../src/ops/open-redis.ts";
-import { readScript, redisScript } from "../../../src/ops/redis-script.ts";
+import { openWorkRedis } from "../../../src/base/open-redis.ts";
+import { readScript, redisScript } from "../../../src/base/redis-script.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 /** A folder with these Lua files. */

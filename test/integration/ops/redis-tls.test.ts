@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { connectOnce } from "../../../src/ops/connect-redis.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { connectOnce } from "../../../src/base/connect-redis.ts";
 import { ownPort } from "../../support/own-port.ts";
 import { makeCertificates } from "../../support/certificates.ts";
 import { ownRedis } from "../../support/own-redis.ts";

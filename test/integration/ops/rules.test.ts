@@ -67,9 +67,9 @@ it("every section that a finding names is in the runbook", () => {
   const anchors = [...runbook.matchAll(/^#+ (.*)$/gm)].map(([, title = ""]) =>
     title.toLowerCase().replaceAll(" ", "-"),
   );
-  const sources = readdirSync(join(root, "src/status"))
+  const sources = readdirSync(join(root, "src/operate/status"))
     .filter((file) => /^(stops|bulk|(.*-)?findings)\.ts$/.test(file))
-    .map((file) => readFileSync(join(root, "src/status", file), "utf8"));
+    .map((file) => readFileSync(join(root, "src/operate/status", file), "utf8"));
   const named = sources.flatMap((source) =>
     [...source.matchAll(/"((?:crmsync|the-|one-)[a-z-]+)"/g)].map(([, anchor]) => anchor),
   );

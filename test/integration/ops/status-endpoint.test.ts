@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
-import { createHttpServer } from "../../../src/http/server.ts";
-import { serveStatus } from "../../../src/http/status.ts";
+import { createHttpServer } from "../../../src/intake/http/server.ts";
+import { serveStatus } from "../../../src/intake/http/ops-routes.ts";
 
 function serve(read: () => Promise<object>) {
   const app = createHttpServer({ defect() {}, refused() {} });

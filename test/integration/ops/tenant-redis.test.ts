@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import { afterAll, expect, inject, onTestFinished, test } from "vitest";
-import { openRedis } from "../../../src/ops/open-redis.ts";
-import { WorkRedis } from "../../../src/ops/redis-script.ts";
+import { openRedis } from "../../../src/base/open-redis.ts";
+import { WorkRedis } from "../../../src/base/redis-script.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 const DATABASE = 3;

@@ -3,9 +3,17 @@ import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { loadMapping, mappingFileOf, presetNames } from "../../../src/mapping/load-mapping.ts";
-import { casesFileOf, casesJsonSchema, readCases } from "../../../src/preview/mapping-cases.ts";
-import { runCase } from "../../../src/preview/run-case.ts";
+import {
+  loadMapping,
+  mappingFileOf,
+  presetNames,
+} from "../../../src/intake/mapping/load-mapping.ts";
+import {
+  casesFileOf,
+  casesJsonSchema,
+  readCases,
+} from "../../../src/whole/preview/mapping-cases.ts";
+import { runCase } from "../../../src/whole/preview/run-case.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");

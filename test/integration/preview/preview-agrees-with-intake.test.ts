@@ -1,22 +1,22 @@
 /** `crmsync preview` must show what intake and sync do with the same event. */
 import { writeFileSync } from "node:fs";
 import { afterEach, expect, inject, it } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { loadMapping } from "../../../src/mapping/load-mapping.ts";
-import { eventOrder } from "../../../src/event/event-order.ts";
-import { createLog } from "../../../src/ops/log.ts";
-import { NO_TRACING, type Note } from "../../../src/ops/tracing.ts";
-import { previewOne, type Body, type Preview } from "../../../src/preview/preview-one.ts";
-import { readInputs } from "../../../src/preview/read-records.ts";
-import type { DeadLetter } from "../../../src/sync/dead-letter.ts";
-import { bodyOf } from "../../../src/sync/decide.ts";
-import { rowWithoutProof, type LedgerRow } from "../../../src/sync/ledger-row.ts";
-import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
-import { rowOf } from "../../../src/sync/ledger-row.ts";
-import { newestOrders, provenOf } from "../../../src/sync/record.ts";
-import { syncRelation } from "../../../src/sync/sync-relation.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { loadMapping } from "../../../src/intake/mapping/load-mapping.ts";
+import { eventOrder } from "../../../src/core/event/event-order.ts";
+import { createLog } from "../../../src/base/log.ts";
+import { NO_TRACING, type Note } from "../../../src/base/tracing.ts";
+import { previewOne, type Body, type Preview } from "../../../src/whole/preview/preview-one.ts";
+import { readInputs } from "../../../src/whole/preview/read-records.ts";
+import type { DeadLetter } from "../../../src/core/sync/dead-letter.ts";
+import { bodyOf } from "../../../src/core/sync/decide.ts";
+import { rowWithoutProof, type LedgerRow } from "../../../src/core/sync/ledger-row.ts";
+import { fingerprintOf } from "../../../src/core/sync/fingerprint.ts";
+import { rowOf } from "../../../src/core/sync/ledger-row.ts";
+import { newestOrders, provenOf } from "../../../src/core/sync/known.ts";
+import { syncRelation } from "../../../src/core/sync/sync-relation.ts";
 import { startIntake } from "../../../workers/intake.ts";
-import { createRuntime, type Runtime } from "../../../workers/runtime.ts";
+import { openParts, type Parts } from "../../../workers/parts.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { listed, ordersAt } from "../../support/stores-of.ts";
 import { temporaryFile } from "../../support/temporary-file.ts";
@@ -178,7 +178,7 @@ type Outcome = Note["crmsync.outcome"];
 /** A runtime whose ledger is warm, and the outcomes that it reports. */
 async function createTestRuntime({ mapping, row, expected }: Case) {
   const outcomes: Outcome[] = [];
-  const runtime = createRuntime({
+  const runtime = openParts({
     config: readConfig({ QUEUE_PREFIX: uniquePrefix(), ...ACCESS }),
     redisUrl: inject("redisUrl"),
     version: "test",
@@ -193,7 +193,7 @@ async function createTestRuntime({ mapping, row, expected }: Case) {
 
 /** One preview for each record of the event. */
 async function previews(
-  { mapping, records, staged, tenantLists }: Runtime,
+  { mapping, records, staged, tenantLists }: Parts,
   event: Event,
 ): Promise<Preview[]> {
   await using file = await temporaryFile("event.json");
@@ -214,7 +214,7 @@ async function previews(
 
 /** Passes the event through intake, and runs its record until a request would be sent. */
 async function processEvent(
-  runtime: Runtime,
+  runtime: Parts,
   event: Event,
   outcomes: readonly Outcome[],
 ): Promise<Partial<Preview>> {
@@ -240,9 +240,9 @@ async function processEvent(
   return { result: "to fetch", why: job?.data.crm };
 }
 
-const stagedCodes = ({ redis, keys }: Runtime) => redis.zrange(keys.unsynced("live"), "0", "-1");
+const stagedCodes = ({ redis, keys }: Parts) => redis.zrange(keys.line("live"), "0", "-1");
 
-async function runRecord(runtime: Runtime, crmCode: string): Promise<Partial<Preview>> {
+async function runRecord(runtime: Parts, crmCode: string): Promise<Partial<Preview>> {
   const shown: { -readonly [Key in keyof Preview]?: Preview[Key] } = { result: "passes", crmCode };
   await syncRelation(crmCode, {
     async take() {
@@ -260,8 +260,8 @@ async function runRecord(runtime: Runtime, crmCode: string): Promise<Partial<Pre
     admitUpdate: async () => [],
     isToBeChecked: async () => false,
     async send(decision) {
-      if (decision.kind !== "check") shown.decision = decision.kind;
-      return { kind: "throttled" };
+      shown.decision = decision.kind;
+      return { reply: { kind: "throttled" }, isRejecting: false };
     },
     async audit() {},
     async storeDeadLetter(_state, why, problems) {
@@ -269,13 +269,13 @@ async function runRecord(runtime: Runtime, crmCode: string): Promise<Partial<Pre
     },
     settle: (state, how) => runtime.staged.settle(state, how),
     now: Date.now,
-    retry: { baseMs: 1000, giveUpMs: 1000, holdMs: 1000, random: Math.random },
+    retry: { baseMs: 1000, giveUpMs: 1000, holdMs: 1000, verifyMs: 1000, random: Math.random },
     retryShareMs: async () => 0,
   });
   return shown;
 }
 
-async function firstDeadLetter({ deadLetters }: Runtime): Promise<DeadLetter> {
+async function firstDeadLetter({ deadLetters }: Parts): Promise<DeadLetter> {
   for await (const deadLetter of deadLetters.all()) return deadLetter;
   throw new Error("there is no dead letter");
 }

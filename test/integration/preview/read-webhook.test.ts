@@ -2,8 +2,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { loadMapping } from "../../../src/mapping/load-mapping.ts";
-import { readWebhook } from "../../../src/preview/read-webhook.ts";
+import { loadMapping } from "../../../src/intake/mapping/load-mapping.ts";
+import { readWebhook } from "../../../src/whole/preview/read-webhook.ts";
 import { temporaryFile } from "../../support/temporary-file.ts";
 
 const FIXTURES = join(import.meta.dirname, "../../fixtures/json");

@@ -15,11 +15,12 @@ import {
   withEdits,
   withFaults,
   withForeignWrites,
+  withLostWrites,
   withoutFaults,
   type Action,
 } from "./schedules.ts";
 import { Simulation } from "./simulation.ts";
-import type { Keeps } from "../../../src/sync/keeps.ts";
+import type { Keeps } from "../../../src/core/sync/keeps.ts";
 
 const redis = new Redis(inject("redisUrl"), {
   maxRetriesPerRequest: null,
@@ -95,11 +96,18 @@ async function carryOut(action: Action, simulation: Simulation, crm: ModelCrm): 
       return simulation.redrive(action.worker, action.record);
     case "correct":
       return simulation.correct();
+    case "forget":
+      return simulation.forget();
     case "list":
       return simulation.list();
     case "warm":
       return simulation.warm();
+    case "copy":
+      return simulation.copyRedis();
+    case "go_back":
+      return simulation.goBack();
     case "edit":
+      if ("city" in action.values && !crm.keepsOnce(action.record, "city")) return;
       return simulation.service.edit(action.record, action.values);
     case "foreign": {
       const { record, content } = action;
@@ -148,6 +156,20 @@ it(
         }),
       ),
       { ...settings, examples: REGRESSIONS },
+    ),
+  TIMEOUT_MS,
+);
+
+it(
+  "with a Redis that goes back: each record ends in its newest state",
+  () =>
+    check(
+      asyncProperty(withLostWrites, start, (actions, start) =>
+        runSchedule(actions, start, async (simulation, crm) => {
+          expect(await mistakesOf(simulation, crm)).toEqual([]);
+        }),
+      ),
+      settings,
     ),
   TIMEOUT_MS,
 );

@@ -1,11 +1,12 @@
 /** A model of the CRM: it collects the events, and knows what each record must be in the end. */
-import type { StoredDeadLetter } from "../../../src/state/dead-letters.ts";
-import { deadLetterId } from "../../../src/sync/dead-letter.ts";
-import { agrees } from "../../../src/sync/fingerprint.ts";
+import type { StoredDeadLetter } from "../../../src/core/state/dead-letters.ts";
+import { deadLetterId } from "../../../src/core/sync/dead-letter.ts";
+import { agrees } from "../../../src/core/sync/fingerprint.ts";
 import {
   bodyOf,
   eventOf,
   hasRecord,
+  keptOnce,
   otherRecord,
   UNUSABLE,
   type Change,
@@ -42,6 +43,11 @@ export class ModelCrm {
     this.events.push(event);
     this.#changes.push(change);
     return event;
+  }
+
+  /** Whether the newest fields of the record leave this field to the service. */
+  keepsOnce(code: Code, field: string): boolean {
+    return keptOnce(this.#newestFields.get(code)?.change.content ?? -1).includes(field);
   }
 
   /** Undefined for one that was rejected perhaps: it would arrive as a new event. */
@@ -93,7 +99,7 @@ function fieldsDifference(
   // The service cannot change the variant; a termination does without these fields then.
   if (body["type"] !== wanted["type"]) return undefined;
   const meaningOf = (of: typeof body) =>
-    simulation.fingerprintOf({ ...of, relationStatus: "active" });
+    simulation.fingerprintOf({ ...of, relationStatus: "active" }, simulation.keptOnce(change));
   return agrees(meaningOf(wanted), meaningOf(body))
     ? undefined
     : `does not have the newest content, ${JSON.stringify(body)}`;
@@ -102,7 +108,7 @@ function fieldsDifference(
 const isEnd = ({ change, merged }: Newest): boolean =>
   merged || change.kind === "delete" || change.kind === "full_delete";
 
-/** How the order of a change begins (src/event/event-order.ts); its arrival follows. */
+/** How the order of a change begins (src/core/event/event-order.ts); its arrival follows. */
 const placeOf = ({ sequence, time }: Change): string =>
   `2026-01-01T00:00:0${time}.000000000Z\t${sequence}\t`;
 

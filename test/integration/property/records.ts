@@ -1,5 +1,5 @@
 /** The two records of the simulated CRM: how they change, and the events and bodies that follow. */
-import type { Keeps } from "../../../src/sync/keeps.ts";
+import type { Keeps } from "../../../src/core/sync/keeps.ts";
 
 export const CODES = ["r0", "r1"] as const;
 export type Code = (typeof CODES)[number];
@@ -21,6 +21,8 @@ export interface Change {
   /** Second of the change; changes of the same second differ in sequence, or in arrival. */
   readonly time: number;
   readonly sequence: number;
+  /** The object of the CRM whose record it is: several may have one crmCode. "contact" by default. */
+  readonly writer?: string;
 }
 
 /** A content of the other variant. */
@@ -54,12 +56,16 @@ export function bodyOf(crmCode: string, content: number): Record<string, unknown
 /** Fields that others maintain at the service, in the schedules in which they edit them by hand. */
 export const KEEPS: Keeps = { Person: { maidenName: "always", phoneNumber: "ifPresent" } };
 
+/** Fields that one content has and that are not understood: the service keeps what it has, for this change alone. */
+export const keptOnce = (content: number): readonly string[] => (content === 2 ? ["city"] : []);
+
 /** With the CRM's own values of these fields; some contents have no telephone number. */
 export function withKept(body: Record<string, unknown>): Record<string, unknown> {
   if (body["type"] !== "Person") return body;
   const number = Number(String(body["firstName"]).split(" ")[1]);
   const phoneNumber = number % 2 === 1 ? { phoneNumber: `+352 ${number}` } : {};
-  return { ...body, maidenName: `born ${number}`, ...phoneNumber };
+  const city = keptOnce(number).length === 0 && { city: `Zug ${number}` };
+  return { ...body, maidenName: `born ${number}`, ...phoneNumber, ...city };
 }
 
 /** Whether the event brings the record: it decides the fields, not only the status. */
@@ -68,13 +74,13 @@ export const hasRecord = ({ kind }: Change): boolean =>
 
 /** @param number which event of the schedule it is; becomes its id. */
 export function eventOf(change: Change, number: number): Record<string, unknown> {
-  const { record, kind, content, time, sequence } = change;
+  const { record, kind, content, time, sequence, writer = "contact" } = change;
   return {
     specversion: "1.0",
     source: "/crm",
     id: String(number),
     type: TYPES[kind],
-    subject: `contact/${record}`,
+    subject: `${writer}/${record}`,
     time: `2026-01-01T00:00:0${time}.000Z`,
     sequence: String(sequence),
     data: {

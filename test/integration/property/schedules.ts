@@ -35,6 +35,11 @@ export type Action =
   | { readonly do: "verify"; readonly worker: number }
   /** A person releases the record's held termination. */
   | { readonly do: "release"; readonly record: Code }
+  /** A copy of Redis is made; Redis goes back to the last one, and the CRM sends again what came since. */
+  | { readonly do: "copy" }
+  | { readonly do: "go_back" }
+  /** The ledger is forgotten, and listed anew, whatever is under way. */
+  | { readonly do: "forget" }
   | { readonly do: "list" }
   | { readonly do: "warm" }
   /** Others edit kept fields by hand. */
@@ -54,6 +59,7 @@ const change = record({
   content,
   time: nat(6),
   sequence: nat(1),
+  writer: constantFrom("contact", "contact", "contact", "lead"),
 });
 
 type Weighted = WeightedArbitrary<Action>;
@@ -85,7 +91,14 @@ const faults: Weighted[] = [
     arbitrary: record({ do: constant("pass_time" as const), record: code, arrives: arrival }),
   },
   { weight: 1, arbitrary: record({ do: constant("verify" as const), worker }) },
-  { weight: 1, arbitrary: constantFrom({ do: "list" as const }, { do: "warm" as const }) },
+  {
+    weight: 1,
+    arbitrary: constantFrom(
+      { do: "list" as const },
+      { do: "warm" as const },
+      { do: "forget" as const },
+    ),
+  },
 ];
 const foreign: Weighted = {
   weight: 1,
@@ -113,6 +126,10 @@ const anyReply = constantFrom<ScriptedReply[]>(
   "empty_before",
   "late",
   "late",
+  "accepted_late",
+  "lagging",
+  "lagging",
+  "guarded",
 );
 
 const schedule = (...actions: Weighted[]): Arbitrary<Action[]> =>
@@ -123,6 +140,12 @@ export const withoutFaults = schedule(step(8, constant("ok"), constant(false)), 
 
 /** Every reply, late requests, crashes between any two steps. */
 export const withFaults = schedule(step(12, anyReply, boolean()), ...ordinary, ...faults);
+
+/** The same, with a Redis that goes back. */
+export const withLostWrites = schedule(step(12, anyReply, boolean()), ...ordinary, ...faults, {
+  weight: 2,
+  arbitrary: constantFrom({ do: "copy" as const }, { do: "go_back" as const }),
+});
 
 /** The same, and another program writes to the service too. */
 export const withForeignWrites = schedule(
@@ -137,6 +160,7 @@ const byHand = constantFrom<Record<string, string>[]>(
   { maidenName: "again" },
   { maidenName: "" },
   { phoneNumber: "+352 by hand" },
+  { city: "by hand" },
 );
 
 /** Every reply and crash, and others maintain some fields at the service. */

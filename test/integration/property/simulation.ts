@@ -3,26 +3,29 @@
  * store and the intake are the real ones; the schedule is the test's.
  */
 import type { Redis } from "ioredis";
-import { contentHashWith } from "../../../src/event/event-order.ts";
-import { splitSubject, type CrmEvent } from "../../../src/event/crm-event.ts";
-import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
-import { Sealing } from "../../../src/state/sealing.ts";
-import type { Keys } from "../../../src/state/keys.ts";
-import { TerminationGuard } from "../../../src/state/termination-guard.ts";
-import { redrive } from "../../../src/dead-letters/redrive.ts";
-import { acceptEvent, type AcceptPorts } from "../../../src/sync/accept-event.ts";
-import { deadLetterOf } from "../../../src/sync/letter.ts";
-import { deadLetterId, type DeadLetter } from "../../../src/sync/dead-letter.ts";
-import { fingerprintWith, type FingerprintOf } from "../../../src/sync/fingerprint.ts";
-import { NO_KEEPS, type Keeps } from "../../../src/sync/keeps.ts";
-import { LANES } from "../../../src/event/lane.ts";
-import { type LedgerRow, rowOf } from "../../../src/sync/ledger-row.ts";
-import type { StageResult, StateToStage, TakenState } from "../../../src/sync/record.ts";
-import { syncRelation, type SyncPorts } from "../../../src/sync/sync-relation.ts";
-import { verifyProof } from "../../../src/sync/verify-proof.ts";
-import { editStaged, listed, storesOf, type TestStores } from "../../support/stores-of.ts";
+import { contentHashWith } from "../../../src/core/event/event-order.ts";
+import { splitSubject, type CrmEvent } from "../../../src/core/event/crm-event.ts";
+import { DEFAULT_TENANT_LISTS } from "../../../src/core/service-spec/tenant-lists.ts";
+import { Sealing } from "../../../src/core/state/sealing.ts";
+import type { Keys } from "../../../src/core/state/keys.ts";
+import { TerminationGuard } from "../../../src/core/state/termination-guard.ts";
+import { redrive } from "../../../src/people/dead-letters/redrive.ts";
+import { eventRules } from "../../../src/intake/mapping/map-event-record.ts";
+import { acceptEvent, type AcceptPorts } from "../../../src/core/sync/accept-event.ts";
+import { deadLetterOf } from "../../../src/core/sync/settled.ts";
+import { deadLetterId, type DeadLetter } from "../../../src/core/sync/dead-letter.ts";
+import { arrowOf, modeOf, type Mode } from "../../../src/core/sync/chart.ts";
+import { isSent } from "../../../src/core/sync/known.ts";
+import { fingerprintWith, type FingerprintOf } from "../../../src/core/sync/fingerprint.ts";
+import { NO_KEEPS, type Keeps } from "../../../src/core/sync/keeps.ts";
+import { LANES } from "../../../src/core/event/lane.ts";
+import { type LedgerRow, rowOf } from "../../../src/core/sync/ledger-row.ts";
+import type { StageResult, StateToStage } from "../../../src/core/sync/stage.ts";
+import { onceMore, type TakenState } from "../../../src/core/sync/run.ts";
+import { syncRelation, type SyncPorts } from "../../../src/core/sync/sync-relation.ts";
+import { listed, passTime, storesOf, type TestStores } from "../../support/stores-of.ts";
 import { ModelService, type Arrival, type ScriptedReply } from "./model-service.ts";
-import { CODES, isUnusable, withKept, type Code } from "./records.ts";
+import { CODES, isUnusable, keptOnce, withKept, type Change, type Code } from "./records.ts";
 import { NO_FAULT, SteppedRun, type StepChoice } from "./stepped-run.ts";
 
 /** No hold expires by itself: the schedule says when time passes. */
@@ -52,6 +55,12 @@ export class Simulation {
   #isCorrected = false;
   /** Whether the mapping ignores the record of an event, and how its relation ends then. */
   ignores: (event: CrmEvent) => "keep" | "terminate" | undefined = () => undefined;
+  readonly #accepted: Record<string, unknown>[] = [];
+  /** The keys of a copy of Redis, and how many events it knows. */
+  #copy: { readonly keys: readonly (readonly [string, Buffer])[]; readonly events: number } = {
+    keys: [],
+    events: 0,
+  };
   #arrivals = 0;
   #tokens = 0;
 
@@ -65,7 +74,20 @@ export class Simulation {
     this.fingerprintOf = fingerprintWith(undefined, keeps);
     this.#redis = redis;
     this.#stores = storesOf(redis, { sealing: new Sealing([]), historyDays: 0, verifyMs: 0 });
-    const { deadLetters, keys, staged } = this.#stores;
+    const { deadLetters, keys, records, staged } = this.#stores;
+    // Each reducer goes a way of the chart.
+    const change = records.changeKnown.bind(records);
+    records.changeKnown = (crmCode, more, reduce, known) =>
+      change(
+        crmCode,
+        more,
+        (read) => {
+          const made = reduce(read);
+          this.#checkWay(modeOf(read), modeOf(made.record ?? read));
+          return made;
+        },
+        known,
+      );
     this.keys = keys;
     this.deadLetters = deadLetters;
     this.#staged = staged;
@@ -75,25 +97,27 @@ export class Simulation {
     };
     this.#guard = new TerminationGuard(redis, this.keys, window);
     this.#intake = {
-      withOwnIds: (event) => event,
-      fetch: async () => undefined,
+      rules: eventRules({}),
+      mapping: {
+        fetch: async () => undefined,
+        map: (event, subject) => this.#map(event, subject),
+        codeOf: (subject) => this.#staged.codeOf(subject),
+      },
+      lists: { known: () => DEFAULT_TENANT_LISTS, askAgain: async () => false },
       fingerprintOf: this.fingerprintOf,
-      map: (event, subject) => this.#map(event, subject),
-      objects: () => [],
-      lists: () => DEFAULT_TENANT_LISTS,
-      codeOf: (subject) => this.#staged.codeOf(subject),
-      contentOf: contentHashWith(undefined),
-      seenAs: (key, content) => this.#staged.seenAs(key, content),
-      stage: (state) => this.#stage(state),
-      note() {},
-      storeDeadLetter: (letter) => this.#storeDeadLetter(letter),
-      now: () => Date.now(),
-      askListsAgain: async () => false,
-      dropDeadLetter: async () => false,
+      records: {
+        contentOf: contentHashWith(undefined),
+        seenAs: (key, content) => this.#staged.seenAs(key, content),
+        stage: (state) => this.#stage(state),
+        note() {},
+        storeDeadLetter: (letter) => this.#storeDeadLetter(letter),
+        dropDeadLetter: async () => false,
+      },
     };
   }
 
   async accept(event: Record<string, unknown>): Promise<void> {
+    this.#accepted.push(event);
     this.#arrivals += 1;
     const arrival = { at: Date.now(), number: this.#arrivals };
     const { records } = await acceptEvent(event, arrival, this.#intake);
@@ -132,13 +156,16 @@ export class Simulation {
     this.#runs.set(worker, run);
     const ports: AcceptPorts = {
       ...this.#intake,
-      stage: async (state) => {
-        await run.checkpoint();
-        return this.#stage(state);
-      },
-      storeDeadLetter: async (found) => {
-        await run.checkpoint();
-        return this.#storeDeadLetter(found);
+      records: {
+        ...this.#intake.records,
+        stage: async (state) => {
+          await run.checkpoint();
+          return this.#stage(state);
+        },
+        storeDeadLetter: async (found) => {
+          await run.checkpoint();
+          return this.#storeDeadLetter(found);
+        },
       },
     };
     const deadLetters = {
@@ -160,6 +187,13 @@ export class Simulation {
   /** Has no effect on a worker that is busy. */
   async start(worker: number, crmCode: Code): Promise<void> {
     if (this.#runs.has(worker)) return;
+    // What is on the service is read once more later: `verify`.
+    const [staged] = await this.#staged.waiting([crmCode]);
+    if (staged !== undefined && isSent(staged)) return;
+    await this.#start(worker, crmCode);
+  }
+
+  async #start(worker: number, crmCode: Code): Promise<void> {
     this.#tokens += 1;
     const run = new SteppedRun(crmCode, `token-${this.#tokens}`);
     this.#runs.set(worker, run);
@@ -176,7 +210,7 @@ export class Simulation {
 
   crash(worker: number): void {
     const run = this.#runs.get(worker);
-    if (run === undefined) return;
+    if (run === undefined || run.outlives) return;
     this.#runs.delete(worker);
     this.service.ended(run.crmCode, run.token);
   }
@@ -187,29 +221,19 @@ export class Simulation {
     for (const run of this.#runs.values()) {
       if (run.crmCode === crmCode && run.hasTaken) run.slept = true;
     }
-    await editStaged(this.#stores, crmCode, ({ heldUntil, ...staged }) =>
-      heldUntil === undefined ? staged : { ...staged, due: 1 },
-    );
+    await passTime(this.#stores, crmCode);
   }
 
   /** Has no effect on a worker that is busy, or when nothing is due. */
   async verify(worker: number): Promise<void> {
     if (this.#runs.has(worker)) return;
     this.service.endVeryLateRequests();
-    const { verifications } = this.#stores;
-    const due = await verifications.claim(Date.now(), 0);
-    if (due === undefined) return;
-    const crmCode = due.crmCode as Code;
-    const run = new SteppedRun(crmCode, "verify");
-    this.#runs.set(worker, run);
-    // As workers/verify.ts does.
-    await run.begin(async () => {
-      await run.checkpoint();
-      const found = verifyProof(this.service.read(crmCode), due.proof, this.fingerprintOf);
-      await run.checkpoint();
-      if (found === "something_else") await verifications.withdraw(due);
-      else await verifications.finish(due);
+    const changes = await this.#staged.waiting(CODES);
+    const crmCode = CODES.find((_, index) => {
+      const change = changes[index];
+      return change !== undefined && isSent(change);
     });
+    if (crmCode !== undefined) await this.#start(worker, crmCode);
   }
 
   /** A person approves a termination. Has no effect when the record's is not held. */
@@ -232,6 +256,35 @@ export class Simulation {
   async warm(): Promise<void> {
     if (this.#listed === undefined) this.list();
     await listed(this.#stores, this.#listed ?? []);
+  }
+
+  async forget(): Promise<void> {
+    await this.#stores.ledger.forgetAll();
+    this.list();
+    await this.warm();
+  }
+
+  async copyRedis(): Promise<void> {
+    const keys = await this.#keys();
+    const values = await Promise.all(keys.map((key) => this.#redis.dumpBuffer(key)));
+    this.#copy = {
+      keys: keys.flatMap((key, n) => (values[n] ? [[key, values[n]] as const] : [])),
+      events: this.#accepted.length,
+    };
+  }
+
+  /** As a daemon notices it. */
+  async goBack(): Promise<void> {
+    await this.deleteKeys();
+    for (const [key, value] of this.#copy.keys) await this.#redis.restore(key, 0, value);
+    this.service.redisWentBack = true;
+    for (const run of this.#runs.values()) run.outlives ||= run.hasTaken;
+    await this.#stores.ledger.forgetAll();
+    await this.#guard.restore();
+    await this.#stores.settledLately.restore();
+    this.list();
+    await this.warm();
+    for (const event of this.#accepted.splice(this.#copy.events)) await this.accept(event);
   }
 
   /** Ends all runs without faults, and sends everything that waits. */
@@ -290,6 +343,11 @@ export class Simulation {
     return this.#buried.get(crmCode)?.has(eventId) === true;
   }
 
+  /** Fields of this change that are not understood. */
+  keptOnce({ content }: Pick<Change, "content">): readonly string[] {
+    return this.#keeps === NO_KEEPS ? [] : keptOnce(content);
+  }
+
   /** What the CRM has of a record. */
   complete(body: Record<string, unknown>): Record<string, unknown> {
     return this.#keeps === NO_KEEPS ? body : withKept(body);
@@ -307,43 +365,49 @@ export class Simulation {
       complete && isUnusable(complete) && !this.#isCorrected
         ? { ...complete, lastName: "" }
         : complete;
-    return { kind: "mapped", crmCode, candidate } as const;
+    const content = Number(String(complete?.["firstName"]).split(" ")[1]);
+    const notUnderstood = this.keptOnce({ content });
+    return { kind: "mapped", crmCode, candidate, notUnderstood } as const;
   }
 
   async deleteKeys(): Promise<void> {
-    const all = await this.#redis.keys(`${this.keys.staged("").slice(0, -"staged:".length)}*`);
+    const all = await this.#keys();
     if (all.length > 0) await this.#redis.unlink(...all);
   }
 
+  #keys(): Promise<string[]> {
+    return this.#redis.keys(`${this.keys.staged("").slice(0, -"staged:".length)}*`);
+  }
+
   async #waiting(): Promise<Code[]> {
-    const lanes = LANES.map((lane) => this.#redis.zrange(this.keys.unsynced(lane), "0", "-1"));
-    return (await Promise.all(lanes)).flat() as Code[];
+    return (await this.#stores.line.unsynced(CODES)) as Code[];
+  }
+
+  #checkWay(from: Mode, to: Mode): void {
+    if (from !== to && arrowOf(from, to) === undefined)
+      this.service.violations.push(`no way of the chart: ${from} to ${to}`);
   }
 
   /** Everything that waits of a record is in the one place where it is found, and nowhere else. */
   async #checkFindable(crmCode: string): Promise<void> {
-    const { heldTerminations, line, unsynced, verify } = this.keys;
+    const { heldTerminations, later, line } = this.keys;
     const has = async (...keys: string[]) => {
       const scores = await Promise.all(keys.map((key) => this.#redis.zscore(key, crmCode)));
       return scores.filter((score) => score !== null).length;
     };
     // One round trip.
-    const [[staged], inLines, inUnsynced, inHeld, inVerify] = await Promise.all([
+    const [[staged], inLines, inHeld] = await Promise.all([
       this.#staged.waiting([crmCode]),
-      has(...LANES.map(line)),
-      has(...LANES.map(unsynced)),
+      has(...LANES.map(line), later),
       has(heldTerminations),
-      has(verify),
     ]);
-    const waits = staged?.phase === "waits" ? 1 : 0;
+    const isHeld = staged?.held === undefined ? 0 : 1;
     const places = {
-      lines: inLines - waits,
-      unsynced: inUnsynced - waits,
-      held: inHeld - (staged?.phase === "held" ? 1 : 0),
-      verify: inVerify - (staged?.phase === "proven" || staged?.phase === "left" ? 1 : 0),
+      lines: inLines - (staged === undefined ? 0 : 1 - isHeld),
+      held: inHeld - isHeld,
     };
     if (Object.values(places).some((more) => more !== 0)) {
-      this.service.violations.push(`${crmCode} is ${staged?.phase}: ${JSON.stringify(places)}`);
+      this.service.violations.push(`${crmCode}: ${JSON.stringify(places)}`);
     }
   }
 
@@ -356,27 +420,30 @@ export class Simulation {
         run.hasTaken = taken.kind === "taken";
         return taken;
       },
-      admitUpdate: async () => [],
+      admitUpdate: async (state) =>
+        run.choice.reply === "guarded" && state.change.approved !== true ? ["firstName"] : [],
       isToBeChecked: async () => false,
       admitTermination: async (state, when) => {
         await run.checkpoint();
-        return this.#guard.admit(state, when);
+        return this.#guard.admit({ crmCode, approved: state.change.approved === true }, when);
       },
       send: async (decision, state) => {
         const order = state.orders.status;
         await run.checkpoint();
-        if (run.slept) return { kind: "unavailable", reason: "slept", ambiguous: false };
-        const request = { crmCode, order, decision, sender: token };
+        if (run.slept) return { reply: SLEPT, isRejecting: false };
+        const request = { crmCode, order, decision, sender: token, keptOnce: state.notUnderstood };
         const reply = this.service.request(request, possible(run.choice.reply, state));
         await run.checkpoint();
         this.service.ended(crmCode, token);
-        return reply;
+        return { reply, isRejecting: false };
       },
       settle: async (state, how) => {
         await run.checkpoint();
-        if (how.doubt === "variant") this.#lost.add(idOf(state));
-        const withHold = how.holdMs ? { ...how, holdMs: HOLD_MS } : how;
+        if (how.confirm?.why === "variant") this.#lost.add(idOf(state));
+        const withHold = how.openMs ? { ...how, openMs: HOLD_MS } : how;
         const result = await this.#staged.settle(state, withHold);
+        if (result !== "lost") this.#stores.settledLately.note(state, withHold, Date.now());
+        else if (this.service.redisWentBack) await this.#stage(onceMore(state));
         const isProven = how.finished && how.dead !== true && typeof how.row === "object";
         if (result === "settled" && isProven && state.status === "terminated") this.#end(state);
         return result;
@@ -393,6 +460,10 @@ export class Simulation {
       retry: {
         baseMs: 1000,
         holdMs: HOLD_MS,
+        // A copy lags for a shorter time than it is doubted.
+        get verifyMs() {
+          return run.choice.reply === "lagging" ? HOLD_MS : 0;
+        },
         random: () => 0.5,
         get giveUpMs() {
           return run.choice.giveUp ? -1 : Number.POSITIVE_INFINITY;
@@ -405,8 +476,11 @@ export class Simulation {
 const idOf = ({ event }: Pick<DeadLetter, "event">): string =>
   (JSON.parse(event) as { id: string }).id;
 
-/** A false 404 is believed if the ledger does not know better, or if it is repeated. */
-function possible(reply: ScriptedReply, { doubt, row }: TakenState): ScriptedReply {
+/** A false 404 is believed if the ledger does not know better, or if it is repeated; a copy, if nothing of ours is proven. */
+function possible(reply: ScriptedReply, { change, row }: TakenState): ScriptedReply {
+  if (reply === "lagging") return row.written === true ? reply : "ok";
   if (reply !== "false_missing") return reply;
-  return row?.exists === true && doubt !== "missing" ? reply : "ok";
+  return row.exists === true && change.confirm?.why !== "missing" ? reply : "ok";
 }
+
+const SLEPT = { kind: "unavailable", reason: "slept", ambiguous: false } as const;

@@ -22,6 +22,8 @@ export class SteppedRun {
   hasTaken = false;
   /** Its hold on the record has expired while it was stopped. */
   slept = false;
+  /** Redis went back while it had its record: only this worker knows of its request, and does not die. */
+  outlives = false;
   isOver = false;
   #resume: () => void = () => {};
   #stopped: PromiseWithResolvers<void> = Promise.withResolvers();

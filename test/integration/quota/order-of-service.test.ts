@@ -1,8 +1,8 @@
 import { expect, it, onTestFinished } from "vitest";
-import { Permit } from "../../../src/quota/permit.ts";
-import type { Lane } from "../../../src/event/lane.ts";
-import type { ServiceReply } from "../../../src/sync/service-reply.ts";
-import type { Runtime } from "../../../workers/runtime.ts";
+import { Permit } from "../../../src/core/quota/permit.ts";
+import type { Lane } from "../../../src/core/event/lane.ts";
+import type { ServiceReply } from "../../../src/core/sync/service-reply.ts";
+import type { Parts } from "../../../workers/parts.ts";
 import type { ServiceAccess } from "../../../workers/service-access.ts";
 import { startSync } from "../../../workers/sync.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
@@ -18,7 +18,7 @@ const CREATED = { kind: "created" } as const;
 
 /** Runs the loop against a service whose replies `answer` gives; notes the records in their order. */
 function runLoop(
-  runtime: Runtime,
+  runtime: Parts,
   answer: (crmCode: string, times: number) => ServiceReply | Promise<ServiceReply>,
 ): readonly string[] {
   const served: string[] = [];
@@ -27,9 +27,10 @@ function runLoop(
     isReady: async () => true,
     mayTry: async () => true,
     requestOf: () => undefined,
-    async send(_permit: Permit, _decision: unknown, crmCode: string) {
+    async send(_permit: Permit, _decision: unknown, { crmCode }: { crmCode: string }) {
       served.push(crmCode);
-      return answer(crmCode, served.filter((one) => one === crmCode).length);
+      const reply = await answer(crmCode, served.filter((one) => one === crmCode).length);
+      return { reply, isRejecting: false };
     },
   } as unknown as ServiceAccess;
   const sync = startSync(runtime, access);
@@ -48,7 +49,7 @@ const permitOf = (lane: Lane): Permit =>
 
 let order = 0;
 /** What intake does with one event. */
-async function accept(runtime: Runtime, crmCode: string, lane: Lane = "live"): Promise<void> {
+async function accept(runtime: Parts, crmCode: string, lane: Lane = "live"): Promise<void> {
   order += 1;
   await runtime.staged.stage({
     crmCode,
@@ -64,7 +65,7 @@ async function accept(runtime: Runtime, crmCode: string, lane: Lane = "live"): P
   });
 }
 
-async function acceptBacklog(runtime: Runtime, lane: Lane = "live"): Promise<void> {
+async function acceptBacklog(runtime: Parts, lane: Lane = "live"): Promise<void> {
   for (let n = 0; n < BACKLOG; n += 1) await accept(runtime, `r${n}`, lane);
 }
 

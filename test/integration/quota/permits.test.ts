@@ -1,8 +1,8 @@
 import { expect, inject, test } from "vitest";
-import { SpentPermitError, StalePermitError, type Permit } from "../../../src/quota/permit.ts";
-import { quotaKeys } from "../../../src/quota/sliding-log.ts";
-import { quotaReading } from "../../../src/quota/quota.ts";
-import { readOne } from "../../../src/ops/redis-reading.ts";
+import { SpentPermitError, StalePermitError, type Permit } from "../../../src/core/quota/permit.ts";
+import { quotaKeys } from "../../../src/core/quota/sliding-log.ts";
+import { quotaReading } from "../../../src/core/quota/quota.ts";
+import { readOne } from "../../../src/base/redis-reading.ts";
 import { ownRedis } from "../../support/own-redis.ts";
 import { slowNetwork } from "../../support/slow-network.ts";
 import { waitFor } from "../../support/wait-for.ts";

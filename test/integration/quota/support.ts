@@ -9,8 +9,9 @@ import {
   type Quota,
   type QuotaLimits,
   type QuotaOptions,
-} from "../../../src/quota/quota.ts";
-import type { Permit, ReplyHeaders } from "../../../src/quota/permit.ts";
+} from "../../../src/core/quota/quota.ts";
+import type { ReplyHeaders } from "../../../src/base/retry-after.ts";
+import type { Permit } from "../../../src/core/quota/permit.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 import { waitFor } from "../../support/wait-for.ts";
 

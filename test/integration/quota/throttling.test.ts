@@ -1,5 +1,5 @@
 import { expect, inject, test } from "vitest";
-import type { ReplyHeaders } from "../../../src/quota/permit.ts";
+import type { ReplyHeaders } from "../../../src/base/retry-after.ts";
 import { slowNetwork } from "../../support/slow-network.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { exchange, isGiven, openQuota, openRedis, spend } from "./support.ts";

@@ -11,8 +11,8 @@ import {
 } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { DropFolder } from "../../../src/reconcile/drop/drop-folder.ts";
-import { removeOld } from "../../../src/reconcile/drop/remove-old.ts";
+import { DropFolder } from "../../../src/whole/reconcile/drop/drop-folder.ts";
+import { removeOld } from "../../../src/whole/reconcile/drop/taken-file.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { waitFor } from "../../support/wait-for.ts";
 

@@ -1,6 +1,6 @@
 /** The schedule of RECONCILE_CRON stays while a process that runs has it, and ends after the last one. */
 import { expect, test } from "vitest";
-import { readOne } from "../../../src/ops/redis-reading.ts";
+import { readOne } from "../../../src/base/redis-reading.ts";
 import { endSchedule } from "../../../workers/reconcile-scheduled.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 

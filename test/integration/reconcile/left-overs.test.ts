@@ -2,7 +2,7 @@
 import { mkdir, readdir, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "vitest";
-import { expireReconcileFiles } from "../../../workers/sweep.ts";
+import { startChore } from "../../support/chores.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -28,10 +28,9 @@ test("the daemon removes copies and work files after a week, and plans after 180
     const at = new Date(Date.now() - days * DAY_MS);
     await utimes(join(folder, name), at, at);
   }
-  const expiring = expireReconcileFiles(newRuntime({ DATA_DIR: dir.path }));
+  startChore(newRuntime({ DATA_DIR: dir.path }), "old files");
   await waitFor(
     async () => (await readdir(folder)).toSorted().join() === "plan-new.ndjson,stdin-new",
     { what: "only new files are left" },
   );
-  await expiring.close();
 });

@@ -3,16 +3,20 @@ import { mkdirSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { loadMapping } from "../../../src/mapping/load-mapping.ts";
-import { mapEventRecord } from "../../../src/mapping/map-event-record.ts";
-import type { Mapping } from "../../../src/mapping/mapping.ts";
-import { listCrm, openListing, type ListingSession } from "../../../src/reconcile/crm-snapshot.ts";
-import { removeOldListings } from "../../../src/reconcile/old-listings.ts";
-import type { OpenSnapshot } from "../../../src/reconcile/open-snapshot.ts";
-import { readSnapshot } from "../../../src/snapshot/read-snapshot.ts";
-import type { PlanProgress } from "../../../src/state/reconciliations.ts";
-import { Sealing } from "../../../src/state/sealing.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { loadMapping } from "../../../src/intake/mapping/load-mapping.ts";
+import { mapEventRecord } from "../../../src/intake/mapping/map-event-record.ts";
+import type { Mapping } from "../../../src/intake/mapping/mapping.ts";
+import {
+  listCrm,
+  openListing,
+  type ListingSession,
+} from "../../../src/whole/reconcile/crm-snapshot.ts";
+import { removeOldListings } from "../../../src/whole/reconcile/left-overs.ts";
+import type { OpenSnapshot } from "../../../src/whole/reconcile/open-snapshot.ts";
+import { readSnapshot } from "../../../src/intake/snapshot/read-snapshot.ts";
+import type { PlanProgress } from "../../../src/core/state/reconciliations.ts";
+import { Sealing } from "../../../src/core/state/sealing.ts";
 import { POPULATIONS, populate } from "../../support/crm-populations.ts";
 import { standInFor, type CrmAccess, type StandIn } from "../../support/crm-stand-ins.ts";
 import { tempDir } from "../../support/temp-dir.ts";

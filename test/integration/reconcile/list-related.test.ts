@@ -2,11 +2,11 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { listCrm, type ListingSession } from "../../../src/reconcile/crm-snapshot.ts";
-import { readSnapshot } from "../../../src/snapshot/read-snapshot.ts";
-import { Sealing } from "../../../src/state/sealing.ts";
-import type { Relation } from "../../../src/sync/mapped.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { listCrm, type ListingSession } from "../../../src/whole/reconcile/crm-snapshot.ts";
+import { readSnapshot } from "../../../src/intake/snapshot/read-snapshot.ts";
+import { Sealing } from "../../../src/core/state/sealing.ts";
+import type { Relation } from "../../../src/core/sync/mapped.ts";
 import { CRM_APIS, standInFor } from "../../support/crm-stand-ins.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 

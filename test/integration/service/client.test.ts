@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { connect, createServer as createTcpServer, type AddressInfo, type Server } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { createServiceClient, CrmCodeError } from "../../../src/service/client.ts";
-import { Permit } from "../../../src/quota/permit.ts";
+import { createServiceClient, CrmCodeError } from "../../../src/core/service/client.ts";
+import { Permit } from "../../../src/core/quota/permit.ts";
 
 interface Seen {
   readonly method: string | undefined;

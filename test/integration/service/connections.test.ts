@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
-import { openService } from "../../../src/service/open-service.ts";
+import { openService } from "../../../src/core/service/open-service.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { waitFor } from "../../support/wait-for.ts";
 

@@ -1,11 +1,12 @@
 /** What `crmsync bulk cancel` drops, what it leaves, and what is believed of the service afterwards. */
 import { Redis } from "ioredis";
 import { expect, inject, onTestFinished, test } from "vitest";
-import { cancelBulk, viewCancel } from "../../../src/bulk/pause.ts";
-import { readConfig } from "../../../src/config.ts";
-import { openStores, type Stores } from "../../../src/status/stores.ts";
-import type { StateToStage, TakenState } from "../../../src/sync/record.ts";
-import { editStaged, ordersAt, rowAt } from "../../support/stores-of.ts";
+import { cancelBulk, viewCancel } from "../../../src/whole/pause-bulk.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { openStores, type Stores } from "../../../src/operate/status/stores.ts";
+import type { StateToStage } from "../../../src/core/sync/stage.ts";
+import type { TakenState } from "../../../src/core/sync/run.ts";
+import { editStaged, passTime, ordersAt, rowAt } from "../../support/stores-of.ts";
 import { localCrmsync } from "../../support/local-command.ts";
 import { spawnCrmsync } from "../../support/process.ts";
 import { slowNetwork } from "../../support/slow-network.ts";
@@ -47,8 +48,7 @@ async function take({ staged }: Stores, crmCode: string, holdMs = 60_000): Promi
 }
 
 /** The record may be taken again: its hold has ended. */
-const endHold = (stores: Stores, crmCode: string) =>
-  editStaged(stores, crmCode, (staged) => ({ ...staged, heldUntil: 1 }));
+const endHold = (stores: Stores, crmCode: string) => passTime(stores, crmCode);
 
 /** The records among these that wait, in order of their turn. */
 const inLines = async ({ keys, redis }: Stores) => ({
@@ -80,13 +80,14 @@ test("what waits in the lane is dropped, and nothing else", async () => {
   const underWay = await take(stores, "underway");
   await stage(stores, state("underway", 2));
   const held = await take(stores, "held");
-  await staged.settle(held, { row: "before", finished: false, held: "limit" });
+  await staged.settle(held, { row: "before", finished: false, held: { why: "limit" } });
 
   expect(await cancel(stores)).toEqual({ dropped: 1, busy: 1, plan: undefined });
   const waiting = await staged.waiting(["waits", "promoted", "underway", "held", "live"]);
   expect(waiting.map((one) => one?.status.order)).toEqual([undefined, "o2", "o2", "o1", "o1"]);
   expect(await redis.zcard(keys.heldTerminations)).toBe(1);
-  expect(await inLines(stores)).toEqual({ live: ["live", "promoted"], bulk: ["underway"] });
+  expect(await inLines(stores)).toEqual({ live: ["live", "promoted"], bulk: [] });
+  expect(await redis.zrange(keys.later, "0", "-1")).toEqual(["underway"]);
   // The one that was under way ends as it would; what came meanwhile goes with the next call.
   const row = rowAt("o1", "fp1");
   expect(await staged.settle(underWay, { row, finished: true })).toBe("more");
@@ -156,7 +157,7 @@ test("a request that may still arrive is not forgotten", async () => {
   await take(stores, "crashed", 1);
   await endHold(stores, "crashed");
   const timeout = await take(stores, "timeout");
-  const settled = { row: "uncertain", finished: false, holdMs: 50_000, late: true } as const;
+  const settled = { row: "unknown", finished: false, openMs: 50_000 } as const;
   await staged.settle(timeout, settled);
 
   expect(await cancel(stores)).toMatchObject({ dropped: 2, busy: 0 });
@@ -165,10 +166,10 @@ test("a request that may still arrive is not forgotten", async () => {
     "staged",
     "staged",
   ]);
-  expect((await take(stores, "crashed")).late).toBe(true);
+  expect((await take(stores, "crashed")).row.openUntil).toBeDefined();
   expect(await staged.take("timeout", "worker", 1)).toMatchObject({ kind: "busy" });
   await endHold(stores, "timeout");
-  expect((await take(stores, "timeout")).late).toBe(true);
+  expect((await take(stores, "timeout")).row.openUntil).toBeDefined();
 });
 
 test("what comes after the question was asked stays, also when it comes in between", async () => {
@@ -213,18 +214,18 @@ test("a command that was killed in the middle is run again, and each change is c
     network.delayMs = 20;
     const far = { ...env, REDIS_URL: network.url };
     await using killed = spawnCrmsync(["bulk", "cancel", "--yes"], { env: far });
-    await waitFor(async () => (await redis.zcard(keys.unsynced("bulk"))) < count, {
+    await waitFor(async () => (await redis.zcard(keys.line("bulk"))) < count, {
       what: "it has begun",
     });
     killed.kill("SIGKILL");
     await killed.ended;
   }
-  const left = await redis.zcard(keys.unsynced("bulk"));
+  const left = await redis.zcard(keys.line("bulk"));
   expect(left).toBeGreaterThan(0);
   await using again = localCrmsync(["bulk", "cancel", "--yes", "--json"], { env });
   expect((await again.ended).code).toBe(0);
   expect(JSON.parse(again.stdout.join(""))).toMatchObject({ dropped: left, busy: 0, plan: null });
-  expect(await redis.zcard(keys.unsynced("bulk"))).toBe(0);
+  expect(await redis.zcard(keys.line("bulk"))).toBe(0);
   expect(await stores.bulkChanges.takeCount()).toBe(count);
   expect(await inLines(stores)).toEqual({ live: [], bulk: [] });
 });

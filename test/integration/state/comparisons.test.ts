@@ -1,8 +1,8 @@
 /** The list of the last comparisons: bounded, and gone after 180 days. */
 import { expect, test } from "vitest";
-import { readOne } from "../../../src/ops/redis-reading.ts";
-import type { NotedComparison } from "../../../src/state/comparisons.ts";
-import { NO_DRIFT } from "../../../src/sync/drift.ts";
+import { readOne } from "../../../src/base/redis-reading.ts";
+import type { NotedComparison } from "../../../src/core/state/comparisons.ts";
+import { NO_DRIFT } from "../../../src/core/sync/drift.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 
 const DAY_MS = 86_400_000;

@@ -1,11 +1,11 @@
 /** When dead letters expire, by a clock that the test sets. */
 import type { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, it } from "vitest";
-import { readOne } from "../../../src/ops/redis-reading.ts";
-import { DeadLetterExpiry } from "../../../src/state/dead-letter-expiry.ts";
-import type { DeadLetters } from "../../../src/state/dead-letters.ts";
-import type { Keys } from "../../../src/state/keys.ts";
-import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
+import { readOne } from "../../../src/base/redis-reading.ts";
+import { DeadLetterExpiry } from "../../../src/core/state/dead-letter-expiry.ts";
+import type { DeadLetters } from "../../../src/core/state/dead-letters.ts";
+import type { Keys } from "../../../src/core/state/keys.ts";
+import { createDeadLetter } from "../../../src/core/sync/dead-letter.ts";
 import { steppingRedis, type SteppingRedis } from "../../support/shifted-clock.ts";
 import { storesOf } from "../../support/stores-of.ts";
 

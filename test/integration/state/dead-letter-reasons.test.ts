@@ -1,8 +1,8 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, it, vi } from "vitest";
-import { readOne } from "../../../src/ops/redis-reading.ts";
-import type { Keys } from "../../../src/state/keys.ts";
-import { createDeadLetter, type DeadReason } from "../../../src/sync/dead-letter.ts";
+import { readOne } from "../../../src/base/redis-reading.ts";
+import type { Keys } from "../../../src/core/state/keys.ts";
+import { createDeadLetter, type DeadReason } from "../../../src/core/sync/dead-letter.ts";
 import { ownRedis } from "../../support/own-redis.ts";
 import { stateOf, storesOf, type TestStores } from "../../support/stores-of.ts";
 
@@ -59,6 +59,8 @@ it("a newer event of the record takes its letters out of the count", async () =>
 });
 
 it("reading the numbers costs the same with none and with hundreds", async () => {
+  // The stores of this test have written the version of the state by then.
+  await vi.waitFor(async () => expect(await redis.exists(keys.stateVersion)).toBe(1));
   const sent = vi.spyOn(redis, "sendCommand");
   const cost = async () => {
     sent.mockClear();

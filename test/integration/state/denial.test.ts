@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
 import { afterAll, expect, inject, it } from "vitest";
-import { ServiceDenial } from "../../../src/state/denial.ts";
-import { keysOf } from "../../../src/state/keys.ts";
+import { ServiceDenial } from "../../../src/core/state/denial.ts";
+import { keysOf } from "../../../src/core/state/keys.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });

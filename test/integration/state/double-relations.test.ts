@@ -1,8 +1,8 @@
 /** A record of the CRM that was sent under two crmCodes: status names it until one of its relations has ended. */
 import { expect, test } from "vitest";
-import { acceptEvent } from "../../../src/sync/accept-event.ts";
-import { readStatus } from "../../../src/status/status.ts";
-import { readOne } from "../../../src/ops/redis-reading.ts";
+import { acceptEvent } from "../../../src/core/sync/accept-event.ts";
+import { readStatus } from "../../../src/operate/status/status.ts";
+import { readOne } from "../../../src/base/redis-reading.ts";
 import { openPorts } from "../../../workers/intake.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";

@@ -1,8 +1,8 @@
 /** Heartbeats in a real Redis: what processes say of themselves, and what a beat costs. */
 import { hostname } from "node:os";
 import { expect, test } from "vitest";
-import { Heartbeats } from "../../../src/state/heartbeats.ts";
-import { keysOf } from "../../../src/state/keys.ts";
+import { Heartbeats } from "../../../src/core/state/heartbeats.ts";
+import { keysOf } from "../../../src/core/state/keys.ts";
 import { ownRedis } from "../../support/own-redis.ts";
 import { steppingRedis } from "../../support/shifted-clock.ts";
 

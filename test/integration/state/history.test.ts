@@ -1,9 +1,9 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, test } from "vitest";
-import { History } from "../../../src/state/history.ts";
-import type { Keys } from "../../../src/state/keys.ts";
-import type { StateToStage } from "../../../src/sync/record.ts";
-import type { EventStep, NewStep, NotedEvent, RunStep } from "../../../src/sync/step.ts";
+import { History } from "../../../src/core/state/history.ts";
+import type { Keys } from "../../../src/core/state/keys.ts";
+import type { StateToStage } from "../../../src/core/sync/stage.ts";
+import type { EventStep, NewStep, NotedEvent, RunStep } from "../../../src/core/sync/step.ts";
 import { notedEventOf } from "../../support/noted-event.ts";
 import { storesOf, type TestStores } from "../../support/stores-of.ts";
 

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { NO_TRACING } from "../../../src/ops/tracing.ts";
-import { keysOf } from "../../../src/state/keys.ts";
-import { Sealing } from "../../../src/state/sealing.ts";
+import { NO_TRACING } from "../../../src/base/tracing.ts";
+import { keysOf } from "../../../src/core/state/keys.ts";
+import { Sealing } from "../../../src/core/state/sealing.ts";
 import { IntakeClient } from "../../../workers/intake-client.ts";
 import { ownRedis } from "../../support/own-redis.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";

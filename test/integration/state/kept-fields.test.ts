@@ -1,14 +1,14 @@
 /** The kept fields that all processes share, and the ledger when they change. */
 import { Redis } from "ioredis";
 import { afterAll, expect, inject, test } from "vitest";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import { createLog } from "../../../src/ops/log.ts";
-import { StoredKeptFields } from "../../../src/state/kept-fields.ts";
-import { keysOf } from "../../../src/state/keys.ts";
-import { Ledger } from "../../../src/state/ledger.ts";
-import { rowOf } from "../../../src/sync/ledger-row.ts";
-import type { Keeps } from "../../../src/sync/keeps.ts";
-import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
+import { businessRelationMapping } from "../../../src/intake/mapping/business-relation.ts";
+import { createLog } from "../../../src/base/log.ts";
+import { StoredKeptFields } from "../../../src/core/state/kept-fields.ts";
+import { keysOf } from "../../../src/core/state/keys.ts";
+import { Ledger } from "../../../src/core/state/ledger.ts";
+import { rowOf } from "../../../src/core/sync/ledger-row.ts";
+import type { Keeps } from "../../../src/core/sync/keeps.ts";
+import { fingerprintOf } from "../../../src/core/sync/fingerprint.ts";
 import { adoptKeptFields } from "../../../workers/intake.ts";
 import { listed } from "../../support/stores-of.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";

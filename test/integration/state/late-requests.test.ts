@@ -1,9 +1,13 @@
 /** A request without an answer may take effect late: what must not hide it, and what it must not undo. */
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, it } from "vitest";
-import { acceptEvent, type AcceptPorts } from "../../../src/sync/accept-event.ts";
-import { createDeadLetter, type DeadLetter } from "../../../src/sync/dead-letter.ts";
-import type { Settlement, StateToStage } from "../../../src/sync/record.ts";
+import { eventRules } from "../../../src/intake/mapping/map-event-record.ts";
+import { acceptEvent, type AcceptPorts } from "../../../src/core/sync/accept-event.ts";
+import { TRIAL_RECORDS } from "../../../src/core/sync/end-record.ts";
+import { createDeadLetter } from "../../../src/core/sync/dead-letter.ts";
+import type { Settlement } from "../../../src/core/sync/run.ts";
+import type { StateToStage } from "../../../src/core/sync/stage.ts";
+import { isSent } from "../../../src/core/sync/known.ts";
 import {
   DELETED,
   listed,
@@ -14,7 +18,6 @@ import {
   takeFrom,
   type TestStores,
 } from "../../support/stores-of.ts";
-import { waitFor } from "../../support/wait-for.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
 afterAll(() => redis.disconnect());
@@ -39,7 +42,7 @@ async function send(order: string, content: string): Promise<void> {
   await settleNext({ row: row(order, content), finished: true });
 }
 
-const TIMED_OUT = { row: "uncertain", finished: false, late: true, counts: ["tries"] } as const;
+const TIMED_OUT = { row: "unknown", finished: false, openMs: 0, counts: ["failed"] } as const;
 
 /** A times out; B is sent after it, and proven. */
 async function sendLateAThenB(): Promise<void> {
@@ -51,20 +54,18 @@ async function sendLateAThenB(): Promise<void> {
 /** The service lists the record with this content. */
 const list = (content: string) => listed(stores, [[CODE, row("", content)]]);
 
-/** What is due is verified (workers/verify.ts), and the service has this content. */
+/** What is on the service is read once more, and has this content. */
 async function verify(content: string) {
-  const { verifications } = stores;
-  await waitFor(() => verifications.anyDue(Date.now()), { what: "something to verify" });
-  const due = await verifications.claim(Date.now(), 60_000);
-  if (due === undefined) return undefined;
-  if (due.proof.fingerprint !== `f-${content}`) {
-    return (await verifications.withdraw(due)) ? "sent_again" : "changed";
-  }
-  await verifications.finish(due);
-  return "same";
+  const [change] = await stores.staged.waiting([CODE]);
+  if (change === undefined || !isSent(change)) return undefined;
+  const state = await take();
+  const isSame = state.row.fingerprint === `f-${content}`;
+  const read = { ...state.row, uncertain: !isSame };
+  await stores.staged.settle(state, { row: read, finished: isSame, confirmed: true });
+  return isSame ? "same" : "sent_again";
 }
 
-const waits = async () => (await stores.staged.unsynced([CODE])).length === 1;
+const waits = async () => (await stores.line.unsynced([CODE])).length === 1;
 
 it("what a late request has overwritten is sent again", async () => {
   await sendLateAThenB();
@@ -86,10 +87,10 @@ it.each(["rejected", "cancelled", "held and dropped"])(
     const status = end === "held and dropped" ? "terminated" : "mapped";
     await stage(change("3", "C", { lane: "bulk", status }));
     if (end === "held and dropped") {
-      await settleNext({ row: "before", finished: false, held: "limit" });
+      await settleNext({ row: "before", finished: false, held: { why: "limit" } });
       expect(await stores.held.drop(CODE)).toBe(true);
     } else if (end === "cancelled") {
-      await settleNext({ row: "before", finished: false, counts: ["tries"] });
+      await settleNext({ row: "before", finished: false, counts: ["failed"] });
       expect(await stores.bulkChanges.drop([CODE])).toMatchObject({ crmCodes: [CODE] });
     } else {
       await settleNext({ row: "before", finished: true });
@@ -103,7 +104,7 @@ it.each(["rejected", "cancelled", "held and dropped"])(
 it("a newer state that was given up, and has arrived, is not overwritten", async () => {
   await sendLateAThenB();
   await stage(change("3", "C"));
-  await settleNext({ row: "uncertain", finished: true, late: true });
+  await settleNext({ row: "unknown", finished: true, openMs: 0 });
   await verify("C");
   expect(await waits()).toBe(false);
   expect(await stores.ledger.row(CODE)).toMatchObject({ uncertain: true, orders: ordersAt("3") });
@@ -139,10 +140,10 @@ it("a held termination that is dropped leaves the mark of the late request", asy
   await stage(change("1", "A"));
   await settleNext(TIMED_OUT);
   await stage(change("2", "", DELETED));
-  await settleNext({ row: "before", finished: false, held: "limit" });
+  await settleNext({ row: "before", finished: false, held: { why: "limit" } });
   expect(await stores.held.drop(CODE)).toBe(true);
   await stage(change("3", "C"));
-  expect(await take()).toMatchObject({ late: true });
+  expect((await take()).row.openUntil).toBeDefined();
 });
 
 it("an older event stays superseded while the ledger is forgotten", async () => {
@@ -190,38 +191,62 @@ it("what is sent again is no bulk change", async () => {
 
 it("a Redis that went back: an older state under way leaves the mark of its request", async () => {
   const { settledLately: lately } = stores;
-  lately.note({ crmCode: CODE, orders: ordersAt("2") });
+  lately.note(
+    { crmCode: CODE, orders: ordersAt("2") },
+    { row: row("2", "new"), finished: true },
+    0,
+  );
   await stage(change("1", "old"));
   await take();
   await stores.ledger.forgetAll();
   expect(await lately.restore()).toBe(1);
   await list("new");
   expect(await stores.ledger.row(CODE)).toMatchObject({ uncertain: true, orders: ordersAt("2") });
-  expect(await redis.zcard(stores.keys.verify)).toBe(1);
+  expect((await stores.ledger.row(CODE))?.openUntil).toBeDefined();
+});
+
+it("a Redis that went back: the mark of a request that had no answer is set again", async () => {
+  const { ledger, settledLately: lately } = stores;
+  const taken = { crmCode: CODE, orders: ordersAt("2") };
+  lately.note(taken, { ...TIMED_OUT, openMs: 500 }, 1000);
+  await stage(change("1", "old"));
+  await ledger.forgetAll();
+  // The older change may be what the CRM has: only what was finished replaces it.
+  expect(await lately.restore()).toBe(0);
+  await list("new");
+  expect(await ledger.row(CODE)).toMatchObject({ uncertain: true, openUntil: 1500 });
+  lately.note(taken, { row: row("2", "new"), finished: true, confirmed: true }, 9000);
+  await ledger.forgetAll();
+  await lately.restore();
+  expect(lately.latest(1)).toEqual([CODE]);
 });
 
 it("the dead letter of a merged record outlives the staging of the event's own record", async () => {
   const { deadLetters, staged } = stores;
-  const ports = {
+  const ports: AcceptPorts = {
+    rules: eventRules({}),
+    mapping: {
+      fetch: async () => undefined,
+      map: async (_event, subject) =>
+        subject === "contact/2"
+          ? {
+              kind: "unmappable",
+              crmCode: undefined,
+              problems: [{ field: "crmCode", rule: "is missing", kind: "" }],
+            }
+          : { kind: "mapped", crmCode: CODE, candidate: undefined },
+      codeOf: (subject) => staged.codeOf(subject),
+    },
+    lists: { known: () => new Map(), askAgain: async () => false },
     fingerprintOf: () => "f",
-    map: async (_event: unknown, subject: string) =>
-      subject === "contact/2"
-        ? { kind: "unmappable", problems: [{ field: "crmCode", rule: "is missing", kind: "" }] }
-        : { kind: "mapped", crmCode: CODE, candidate: undefined, warnings: [] },
-    objects: () => [],
-    lists: () => new Map(),
-    withOwnIds: <Event>(event: Event) => event,
-    fetch: async () => undefined,
-    now: () => Date.now(),
-    askListsAgain: async () => false,
-    codeOf: (subject: string) => staged.codeOf(subject),
-    contentOf: () => "content",
-    seenAs: (key: string, content: string) => staged.seenAs(key, content),
-    stage: (state: StateToStage) => staged.stage(state),
-    storeDeadLetter: (letter: DeadLetter) => deadLetters.store(letter),
-    dropDeadLetter: async () => false,
-    note() {},
-  } as unknown as AcceptPorts;
+    records: {
+      ...TRIAL_RECORDS,
+      contentOf: () => "content",
+      seenAs: (key, content) => staged.seenAs(key, content),
+      stage: (state) => staged.stage(state),
+      storeDeadLetter: (letter) => deadLetters.store(letter),
+    },
+  };
   const event = {
     specversion: "1.0",
     id: "1",

@@ -1,9 +1,9 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, it } from "vitest";
-import { readOne } from "../../../src/ops/redis-reading.ts";
-import { eraseRecord } from "../../../src/forget/find-traces.ts";
-import type { Keys } from "../../../src/state/keys.ts";
-import { StateAge } from "../../../src/state/state-age.ts";
+import { readOne } from "../../../src/base/redis-reading.ts";
+import { eraseRecord } from "../../../src/people/forget/find-traces.ts";
+import type { Keys } from "../../../src/core/state/keys.ts";
+import { StateAge } from "../../../src/core/state/state-age.ts";
 import {
   DELETED,
   listed,
@@ -127,10 +127,10 @@ it("one row is forgotten, but not while a request is under way", async () => {
 it("a ledger that somebody deleted is not believed once that is noticed", async () => {
   const rows = ["4711", "4712", "4713"].map((code) => [code, row(code)] as const);
   await listed(stores, rows);
-  expect(await ledger.noticeLoss()).toBe(false);
+  expect(await ledger.unlessLost()).toBeDefined();
   expect((await stage("order 1", "4711")).result).toBe("unchanged");
   await redis.hdel(keys.ledger, "4712", "4713");
-  expect(await ledger.noticeLoss()).toBe(true);
+  expect(await ledger.unlessLost()).toBeUndefined();
   expect(await ledger.warmUp()).toMatchObject({ state: "new", relations: 0 });
   expect((await stage("order 2", "4711")).result).toBe("staged");
   await listed(stores, rows);

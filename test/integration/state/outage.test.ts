@@ -1,8 +1,8 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, it } from "vitest";
-import type { Breaker } from "../../../src/sync/breaker.ts";
-import { keysOf, type Keys } from "../../../src/state/keys.ts";
-import { Outage } from "../../../src/state/outage.ts";
+import type { Breaker } from "../../../src/core/sync/breaker.ts";
+import { keysOf, type Keys } from "../../../src/core/state/keys.ts";
+import { Outage } from "../../../src/core/state/outage.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });

@@ -1,6 +1,6 @@
 /** A Redis that another program fills. */
 import { expect, test } from "vitest";
-import { OwnMemory } from "../../../src/state/own-memory.ts";
+import { OwnMemory } from "../../../src/core/state/own-memory.ts";
 import { localDaemon, localSandbox } from "../../support/in-process.ts";
 import { ownRedis } from "../../support/own-redis.ts";
 import { personEvent } from "../../support/person-event.ts";

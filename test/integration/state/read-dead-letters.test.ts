@@ -1,6 +1,6 @@
 /** How dead letters with their events are read: an event may hold megabytes. */
 import { expect, inject, test } from "vitest";
-import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
+import { createDeadLetter } from "../../../src/core/sync/dead-letter.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { watchCommands } from "../../support/watch-commands.ts";

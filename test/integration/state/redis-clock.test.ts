@@ -1,8 +1,8 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, it } from "vitest";
-import { keysOf } from "../../../src/state/keys.ts";
-import { nowReading, readOne } from "../../../src/ops/redis-reading.ts";
-import { clockStepReading, RedisClock } from "../../../src/state/redis-clock.ts";
+import { keysOf } from "../../../src/core/state/keys.ts";
+import { nowReading, readOne } from "../../../src/base/redis-reading.ts";
+import { clockStepReading, RedisClock } from "../../../src/core/state/redis-clock.ts";
 import { steppingRedis } from "../../support/shifted-clock.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 import { waitFor } from "../../support/wait-for.ts";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { Replication } from "../../../src/state/redis-health.ts";
+import { Replication } from "../../../src/core/state/redis-health.ts";
 import { ownRedis } from "../../support/own-redis.ts";
 import { waitFor } from "../../support/wait-for.ts";
 

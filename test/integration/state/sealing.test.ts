@@ -1,14 +1,14 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, describe, expect, inject, it } from "vitest";
-import { Inbox, sealedIn, SEALED_FOR } from "../../../src/event/inbox.ts";
-import { Keyring } from "../../../src/state/keyring.ts";
-import { keysOf, type Keys } from "../../../src/state/keys.ts";
-import { Resealing } from "../../../src/state/reseal.ts";
-import { DamagedValue, Sealing, UnknownKey } from "../../../src/state/sealing.ts";
-import { ThinEvents } from "../../../src/state/thin-events.ts";
-import { readOne } from "../../../src/ops/redis-reading.ts";
-import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
-import type { StateToStage } from "../../../src/sync/record.ts";
+import { Inbox, sealedIn, SEALED_FOR } from "../../../src/core/event/inbox.ts";
+import { Keyring } from "../../../src/core/state/keyring.ts";
+import { keysOf, type Keys } from "../../../src/core/state/keys.ts";
+import { Resealing } from "../../../src/core/state/reseal.ts";
+import { DamagedValue, Sealing, UnknownKey } from "../../../src/core/state/sealing.ts";
+import { ThinEvents } from "../../../src/core/state/thin-events.ts";
+import { readOne } from "../../../src/base/redis-reading.ts";
+import { createDeadLetter } from "../../../src/core/sync/dead-letter.ts";
+import type { StateToStage } from "../../../src/core/sync/stage.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { editStaged, rowAt, storesOf as openStores, takeFrom } from "../../support/stores-of.ts";
 import { textOfKeys } from "../../support/text-of-keys.ts";
@@ -149,7 +149,7 @@ async function fill(sealing: Sealing): Promise<void> {
   // A proof that is verified later: the first request had no answer.
   await staged.stage({ ...STATE, crmCode: "2", eventKey: "k2" });
   const taken = await takeFrom(stores, "2");
-  await staged.settle(taken, { row: rowAt("1", "f"), finished: true, late: true });
+  await staged.settle(taken, { row: rowAt("1", "f"), finished: true, openMs: 0 });
   const letter = { reason: "invalid", problems: [], event: SECRET, at: 1 } as const;
   await deadLetters.store(createDeadLetter({ crmCode: "3" }, letter));
   const thin = new ThinEvents(redis, prefix, { keys, sealing });
@@ -263,12 +263,15 @@ describe("everything in Redis", () => {
     const { second } = await reseal(new Sealing([NEW]));
     expect(second).toEqual({ found: 7, missing: { [old.keyId ?? ""]: 7 } });
     expect(await redis.hget(keys.staged("1"), "state")).toBe(before);
-    await editStaged(storesOf(old), "1", (staged) => ({ ...staged, doubt: "accepted" }));
+    await editStaged(storesOf(old), "1", (staged) => ({
+      ...staged,
+      confirm: { why: "accepted", since: 1 },
+    }));
     const taking = storesOf(new Sealing([NEW])).staged.take("1", "me", 60_000);
     await expect(taking).rejects.toThrow(UnknownKey);
     // It was given back as it was: the process with the key takes it at once.
     const taken = await takeFrom(storesOf(old), "1", "you");
-    expect(taken).toMatchObject({ payload: SECRET, doubt: "accepted" });
+    expect(taken).toMatchObject({ payload: SECRET, change: { confirm: { why: "accepted" } } });
   });
 
   it("needs no old key for what somebody has damaged, and all else is sealed with the new one", async () => {

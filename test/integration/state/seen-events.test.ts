@@ -1,8 +1,8 @@
 /** How events are remembered that were staged. */
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, test } from "vitest";
-import { eventKey } from "../../../src/event/event-order.ts";
-import type { StateToStage } from "../../../src/sync/record.ts";
+import { eventKey } from "../../../src/core/event/event-order.ts";
+import type { StateToStage } from "../../../src/core/sync/stage.ts";
 import { stateOf, storesOf, type TestStores } from "../../support/stores-of.ts";
 
 const DAY_S = 86_400;
@@ -76,5 +76,5 @@ test("an event that is not remembered any more changes nothing when it comes aga
     await staged.stage(change(n, { order: n === 1 ? "3" : "1", eventKey: "" }));
   expect(await staged.stage(change(1, { order: "2" }))).toMatchObject({ result: "superseded" });
   expect(await staged.stage(change(2))).toMatchObject({ result: "staged", coalesced: true });
-  expect(await redis.zcard(stores.keys.unsynced("live"))).toBe(2);
+  expect(await redis.zcard(stores.keys.line("live"))).toBe(2);
 });

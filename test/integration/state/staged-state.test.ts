@@ -1,8 +1,8 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, describe, expect, inject, it } from "vitest";
-import type { DeadLetter } from "../../../src/sync/dead-letter.ts";
-import { rowWithoutProof } from "../../../src/sync/ledger-row.ts";
-import type { StateToStage } from "../../../src/sync/record.ts";
+import type { DeadLetter } from "../../../src/core/sync/dead-letter.ts";
+import { rowWithoutProof } from "../../../src/core/sync/ledger-row.ts";
+import type { StateToStage } from "../../../src/core/sync/stage.ts";
 import {
   DELETED,
   editStaged,
@@ -38,7 +38,8 @@ async function sync(order: string): Promise<void> {
   await stores.staged.settle(await take(), { row: rowAt(order), finished: true });
 }
 
-const unsynced = async () => redis.zrange(stores.keys.unsynced("live"), "0", "-1", "WITHSCORES");
+/** Since when its change waits; 0: none does. */
+const since = async () => (await stores.line.places(["4711"]))[0]?.since ?? 0;
 /** Redis' clock, ms. */
 async function redisNow(): Promise<number> {
   const [seconds, micros] = await redis.time();
@@ -90,9 +91,9 @@ describe("kept fields", () => {
     await stage(change("1", { keeps: KEEPS }));
     const row = rowAt("", "f");
     const old = () =>
-      editStaged(stores, "4711", ({ kept, ...staged }) => ({
+      editStaged(stores, "4711", ({ read, ...staged }) => ({
         ...staged,
-        kept: kept && { ...kept, at: kept.at - 61_000 },
+        read: read && { ...read, keptAt: (read.keptAt ?? 0) - 61_000 },
       }));
     for (const kept of [undefined, KEPT]) {
       const state = await take("a");
@@ -135,20 +136,20 @@ describe("staging", () => {
   it("keeps time and arrival of the first unsynced event through coalescing", async () => {
     const before = await redisNow();
     await stage(change("1", { time: 1000 }));
-    const first = await unsynced();
-    expect(Number(first[1])).toBeGreaterThanOrEqual(before);
-    await redisAfter(Number(first[1]));
+    const first = await since();
+    expect(first).toBeGreaterThanOrEqual(before);
+    await redisAfter(first);
     await stage(change("2", { time: 5000 }));
-    expect((await take()).firstTime).toBe(1000);
-    expect(await unsynced()).toEqual(first);
+    expect((await take()).change.firstTime).toBe(1000);
+    expect(await since()).toEqual(first);
   });
 
   it("moves a bulk record into the live lane, and never back", async () => {
     await stage(change("1", { lane: "bulk" }));
     for (const lane of ["live", "bulk"] as const) {
       await stage(change(`3 ${lane}`, { lane }));
-      expect(await stores.line.due(Date.now() + 1000)).toEqual({ live: 1, bulk: 0 });
-      expect(await redis.zcard(stores.keys.unsynced("bulk"))).toBe(0);
+      expect(await stores.line.due()).toEqual({ live: 1, bulk: 0 });
+      expect(await redis.zcard(stores.keys.line("bulk"))).toBe(0);
     }
     expect((await take()).lane).toBe("live");
   });
@@ -175,7 +176,7 @@ describe("a state that the ledger proves needs no request", () => {
       result: "unchanged",
       coalesced: true,
     });
-    expect(await unsynced()).toEqual([]);
+    expect(await since()).toBe(0);
   });
 
   it("asks for a relation that only a list has shown to be absent before its deletion is settled", async () => {
@@ -264,7 +265,7 @@ describe("taking", () => {
   it("the row of a request without an answer says nothing of the list, also after the ledger is forgotten", async () => {
     await listed(stores, []);
     await stage(change("2"));
-    await stores.staged.settle(await take(), { row: "uncertain", finished: false });
+    await stores.staged.settle(await take(), { row: "unknown", finished: false });
     expect(await stores.ledger.row("4711")).toMatchObject({ exists: undefined, uncertain: true });
     await stores.ledger.forgetAll();
     expect(await stores.ledger.row("4711")).toMatchObject({
@@ -284,7 +285,7 @@ describe("taking", () => {
 describe("settling", () => {
   it("removes the proven state and moves the watermark", async () => {
     await sync("2");
-    expect(await unsynced()).toEqual([]);
+    expect(await since()).toBe(0);
     expect(await redis.exists(stores.keys.staged("4711"))).toBe(0);
     expect((await stage(change("1"))).result).toBe("superseded");
   });
@@ -292,7 +293,7 @@ describe("settling", () => {
   it("keeps a newer state that came meanwhile, with its own first time", async () => {
     await stage(change("1", { time: 1000 }));
     const state = await take();
-    await redisAfter(Number((await unsynced())[1]));
+    await redisAfter(await since());
     const second = await redisNow();
     expect(await stage(change("2", { time: 2000 }))).toMatchObject({ coalesced: false });
     await redisAfter(await redisNow());
@@ -300,21 +301,20 @@ describe("settling", () => {
     expect(await stage(change("3", { time: 3000 }))).toMatchObject({ coalesced: true });
     const end = await stores.staged.settle(state, { row: rowAt("1"), finished: true });
     expect(end).toBe("more");
-    expect(await take()).toMatchObject({ orders: ordersAt("3"), firstTime: 2000 });
-    const since = Number((await unsynced())[1]);
-    expect(since).toBeGreaterThanOrEqual(second);
-    expect(since).toBeLessThan(third);
+    expect(await take()).toMatchObject({ orders: ordersAt("3"), change: { firstTime: 2000 } });
+    const arrived = await since();
+    expect(arrived).toBeGreaterThanOrEqual(second);
+    expect(arrived).toBeLessThan(third);
   });
 
   it("keeps the first time when the first state was not sent", async () => {
     await stage(change("1", { time: 1000 }));
     const state = await take();
     await stage(change("2", { time: 2000 }));
-    await stores.staged.settle(state, { row: "before", finished: false, counts: ["tries"] });
+    await stores.staged.settle(state, { row: "before", finished: false, counts: ["failed"] });
     expect(await take()).toMatchObject({
       orders: ordersAt("2"),
-      firstTime: 1000,
-      counts: { tries: 1 },
+      change: { firstTime: 1000, tries: { failed: 1 } },
     });
   });
 
@@ -328,38 +328,26 @@ describe("settling", () => {
 
   it("holds a record whose request may still arrive", async () => {
     await stage(change("1"));
-    await stores.staged.settle(await take(), { row: "uncertain", finished: false, holdMs: 5000 });
+    await stores.staged.settle(await take(), { row: "unknown", finished: false, openMs: 5000 });
     expect((await tryToTake()).kind).toBe("busy");
   });
 
-  it("holds a finished record for as long as its request may arrive, and then forgets it", async () => {
+  it("holds a finished record for as long as its request may arrive", async () => {
     await stage(change("1"));
     const state = await take();
-    await stores.staged.settle(state, { row: "uncertain", finished: true, holdMs: 5000 });
-    const [left] = await stores.staged.waiting(["4711"]);
-    expect(left?.phase).toBe("left");
-    expect(left?.fields).toBeUndefined();
+    await stores.staged.settle(state, { row: "unknown", finished: true, openMs: 5000 });
+    expect(await stores.staged.waiting(["4711"])).toEqual([undefined]);
     await stage(change("2"));
     expect((await tryToTake()).kind).toBe("busy");
-    // Without a newer change nothing of it stays.
-    await stage(stateOf("4712", "1"));
-    const other = await takeFrom(stores, "4712");
-    await stores.staged.settle(other, { row: "uncertain", finished: true, holdMs: 1 });
-    const claim = async () => (await stores.verifications.claim(Date.now(), 1)) === undefined;
-    await waitFor(
-      async () => (await claim()) && (await redis.exists(stores.keys.staged("4712"))) === 0,
-      {
-        what: "its hold ends",
-      },
-    );
+    expect(await redis.zscore(stores.keys.later, "4711")).not.toBeNull();
   });
 
   it.each(["live", "bulk"] as const)("a %s change that is finished waits no more", async (lane) => {
     await stage(change("1", { lane }));
-    expect(await redis.zcard(stores.keys.unsynced(lane))).toBe(1);
+    expect(await redis.zcard(stores.keys.line(lane))).toBe(1);
     const state = await take();
     await stores.staged.settle(state, { row: rowAt("1"), finished: true });
-    expect(await redis.zcard(stores.keys.unsynced(lane))).toBe(0);
+    expect(await redis.zcard(stores.keys.line(lane))).toBe(0);
   });
 
   it("keeps a fetched payload for the state that had none, and only for that state", async () => {
@@ -459,7 +447,7 @@ it.each(["live", "bulk"] as const)(
     await stage(change("1", { lane }));
     await redis.del(stores.keys.staged("4711"));
     expect(await tryToTake()).toEqual({ kind: "lost" });
-    expect(await redis.zcard(stores.keys.unsynced(lane))).toBe(0);
+    expect(await redis.zcard(stores.keys.line(lane))).toBe(0);
     expect(await tryToTake()).toEqual({ kind: "nothing" });
   },
 );

@@ -1,8 +1,8 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, expect, inject, it } from "vitest";
-import { readOne } from "../../../src/ops/redis-reading.ts";
-import { keysOf, type Keys } from "../../../src/state/keys.ts";
-import { StoredTenantLists } from "../../../src/state/tenant-lists.ts";
+import { readOne } from "../../../src/base/redis-reading.ts";
+import { keysOf, type Keys } from "../../../src/core/state/keys.ts";
+import { StoredTenantLists } from "../../../src/core/state/tenant-lists.ts";
 import { uniquePrefix } from "../../support/unique-prefix.ts";
 
 const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
@@ -34,6 +34,19 @@ it("a doubted list is due, at most six times an hour, and not while it is a minu
   await lists.doubt(2 * MINUTE);
   expect(await lists.areDue(10 * MINUTE)).toBe(false);
   expect(await lists.areDue(11 * MINUTE)).toBe(true);
+});
+
+it("a person's ask waits for no earlier doubt or failure, only for a list that is a minute old", async () => {
+  await lists.store(body("a"), 0);
+  await lists.doubt(MINUTE);
+  await lists.store(body("a"), 2 * MINUTE);
+  await lists.release(15 * MINUTE);
+  await lists.refresh(2 * MINUTE + 1);
+  expect(await lists.areDue(3 * MINUTE - 1)).toBe(false);
+  expect(await lists.areDue(3 * MINUTE)).toBe(true);
+  expect(await lists.claim(MINUTE)).toBe(true);
+  await lists.store(body("a", "b"), 3 * MINUTE);
+  expect(await lists.areDue(20 * MINUTE)).toBe(false);
 });
 
 it("an event waits for a list that may have changed, and not longer than half a minute", async () => {

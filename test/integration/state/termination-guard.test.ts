@@ -1,13 +1,13 @@
 /** The guard over terminations: its count, what it holds, and what a person decides. */
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, describe, expect, inject, it } from "vitest";
-import { readOne } from "../../../src/ops/redis-reading.ts";
-import type { Keys } from "../../../src/state/keys.ts";
-import { Resealing } from "../../../src/state/reseal.ts";
-import { Sealing } from "../../../src/state/sealing.ts";
-import { TerminationGuard, terminationLimit } from "../../../src/state/termination-guard.ts";
-import { createDeadLetter } from "../../../src/sync/dead-letter.ts";
-import type { StateToStage } from "../../../src/sync/record.ts";
+import { readOne } from "../../../src/base/redis-reading.ts";
+import type { Keys } from "../../../src/core/state/keys.ts";
+import { Resealing } from "../../../src/core/state/reseal.ts";
+import { Sealing } from "../../../src/core/state/sealing.ts";
+import { TerminationGuard, terminationLimit } from "../../../src/core/state/termination-guard.ts";
+import { createDeadLetter } from "../../../src/core/sync/dead-letter.ts";
+import type { StateToStage } from "../../../src/core/sync/stage.ts";
 import { steppingRedis } from "../../support/shifted-clock.ts";
 import {
   DELETED,
@@ -46,7 +46,7 @@ const admits = (one: TerminationGuard, crmCode: string, when: "now" | "next") =>
 
 const counted = () => redis.zcard(keys.terminations);
 const heldCodes = async () => (await redis.zrange(keys.heldTerminations, "0", "-1")).toSorted();
-const waiting = () => redis.zrange(keys.unsynced("live"), "0", "-1");
+const waiting = () => redis.zrange(keys.line("live"), "0", "-1");
 
 const stateOf = (crmCode: string, order: string, more: Partial<StateToStage> = {}) =>
   anyStateOf(crmCode, order, {
@@ -68,8 +68,8 @@ async function prove(crmCode: string, order = "1", terminated = false): Promise<
 async function hold(crmCode: string, order = "2"): Promise<void> {
   await staged.stage(stateOf(crmCode, order, deletion));
   const state = await take(crmCode);
-  expect(await guardWith(0).admit(state, "next")).toBe(false);
-  await staged.settle(state, { row: "before", finished: false, held: "limit" });
+  expect(await guardWith(0).admit({ crmCode, approved: false }, "next")).toBe(false);
+  await staged.settle(state, { row: "before", finished: false, held: { why: "limit" } });
 }
 
 describe("a share", () => {
@@ -146,8 +146,8 @@ describe("the count", () => {
 
   it.for([
     ["was carried out", { row: rowOf("2", true), finished: true }, 1],
-    ["may have been carried out", { row: "uncertain", finished: false }, 1],
-    ["may yet be carried out", { row: "before", finished: false, late: true }, 1],
+    ["may have been carried out", { row: "unknown", finished: false }, 1],
+    ["may yet be carried out", { row: "before", finished: false, openMs: 0 }, 1],
     ["was rejected", { row: "before", finished: true }, 0],
     ["was throttled", { row: "before", finished: false }, 0],
     ["found no relation", { row: { ...rowOf("2"), exists: false }, finished: true }, 0],
@@ -196,6 +196,21 @@ describe("a held termination", () => {
     expect(await heldCodes()).toEqual(["1"]);
     expect(await stores.ledger.row("1")).toMatchObject({ uncertain: false });
     expect(await held.find("1")).toMatchObject({ lane: "live" });
+  });
+
+  it("counts among the others by why it is held", async () => {
+    for (const [crmCode, why] of [
+      ["2", "emptied"],
+      ["3", "limit"],
+    ] as const) {
+      await prove(crmCode);
+      await staged.stage(stateOf(crmCode, "2"));
+      const state = await take(crmCode);
+      await staged.settle(state, { row: "before", finished: false, held: { why } });
+    }
+    expect(await held.reasons()).toEqual({ emptied: 1, limit: 2 });
+    await held.drop("3");
+    expect(await held.reasons()).toEqual({ emptied: 1, limit: 1 });
   });
 
   it("stays held when its deletion is repeated", async () => {
@@ -248,7 +263,7 @@ describe("a held termination", () => {
     expect(await held.release("1")).toBeUndefined();
     expect(await heldCodes()).toEqual([]);
     expect(await waiting()).toEqual(["1"]);
-    expect(await take("1")).toMatchObject({ status: "terminated", counts: { tries: 0 } });
+    expect(await take("1")).toMatchObject({ status: "terminated", change: { approved: true } });
     for (const when of ["next", "now"] as const) {
       expect(await guardWith(0).admit({ crmCode: "1", approved: true }, when)).toBe(true);
     }
@@ -259,8 +274,9 @@ describe("a held termination", () => {
     await staged.stage(stateOf("2", "2", deletion));
     const read = { row: rowOf("1"), finished: false, payload: "read" } as const;
     await staged.settle(await take("2"), read);
-    expect(await take("2")).toMatchObject({ payload: "read" });
-    await staged.settle(await take("2"), { row: "before", finished: false, held: "limit" });
+    const state = await take("2");
+    expect(state.payload).toBe("read");
+    await staged.settle(state, { row: "before", finished: false, held: { why: "limit" } });
     await held.release("2");
     expect((await take("2")).payload).toBeUndefined();
   });
@@ -272,8 +288,8 @@ describe("a held termination", () => {
     await staged.stage(stateOf("1", "4"));
     await staged.stage(stateOf("1", "5", deletion));
     const state = await take("1");
-    expect(state).toMatchObject({ status: "terminated", approved: false });
-    expect(await guardWith(0).admit(state, "now")).toBe(false);
+    expect(state.status).toBe("terminated");
+    expect(state.change.approved).toBeUndefined();
   });
 
   it("that is dropped leaves nothing, and its record goes on", async () => {
@@ -312,7 +328,7 @@ describe("a held termination", () => {
 
   it("is dropped when Redis goes back and something newer was settled before", async () => {
     const { settledLately: lately } = stores;
-    lately.note({ crmCode: "1", orders: ordersAt("3") });
+    lately.note({ crmCode: "1", orders: ordersAt("3") }, { row: rowAt("3"), finished: true }, 0);
     expect(await lately.restore()).toBe(1);
     expect(await heldCodes()).toEqual([]);
   });
@@ -323,9 +339,9 @@ it("a newer state that came while one was to be held is sent, and nothing is hel
   await staged.stage(stateOf("1", "2", deletion));
   const state = await take("1");
   await staged.stage(stateOf("1", "3"));
-  expect(await staged.settle(state, { row: "before", finished: false, held: "limit" })).toBe(
-    "more",
-  );
+  expect(
+    await staged.settle(state, { row: "before", finished: false, held: { why: "limit" } }),
+  ).toBe("more");
   expect(await heldCodes()).toEqual([]);
   expect(await take("1")).toMatchObject({ orders: ordersAt("3") });
 });

@@ -1,15 +1,15 @@
 import { Worker } from "bullmq";
 import { expect, it, onTestFinished } from "vitest";
-import { FETCH_QUEUE } from "../../../src/state/thin-events.ts";
+import { FETCH_QUEUE } from "../../../src/core/state/thin-events.ts";
 import { startFetch } from "../../../workers/fetch.ts";
-import type { Runtime } from "../../../workers/runtime.ts";
-import { startSweep } from "../../../workers/sweep.ts";
+import type { Parts } from "../../../workers/parts.ts";
+import { startChore } from "../../support/chores.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 /** Takes a fetch and dies, for the last time that BullMQ forgives. */
-async function dieWithFetch({ config, redis, thinEvents }: Runtime): Promise<void> {
+async function dieWithFetch({ config, redis, thinEvents }: Parts): Promise<void> {
   const worker = new Worker(FETCH_QUEUE, null, {
     connection: redis,
     prefix: config.QUEUE_PREFIX,
@@ -38,8 +38,7 @@ it("a thin event whose workers died again and again becomes a dead letter", asyn
   await dieWithFetch(runtime);
   const fetch = startFetch(runtime);
   onTestFinished(() => fetch.close());
-  const sweep = startSweep(runtime);
-  onTestFinished(() => sweep.close());
+  startChore(runtime, "sweep");
   const [id] = await waitFor(
     async () => {
       const ids = await runtime.redis.hkeys(runtime.keys.deadLetters);
@@ -72,8 +71,7 @@ it("a newer event of the record, which has a fetch of its own, is left alone", a
   await waitFor(async () => (await thinEvents.queue.getFailedCount()) === 1, { what: "failed" });
   await worker.close();
   await put("2026-11-21T00:00:01.000Z");
-  const sweep = startSweep(runtime);
-  onTestFinished(() => sweep.close());
+  startChore(runtime, "sweep");
   await waitFor(async () => (await thinEvents.queue.getFailedCount()) === 0, { what: "no job" });
   expect(await deadLetters.count()).toBe(0);
   expect(await thinEvents.take(pointer)).toBeDefined();

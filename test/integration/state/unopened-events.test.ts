@@ -1,11 +1,12 @@
 /** Events in the inbox that no process can open: they wait, and status must not say that all is well. */
 import { Redis } from "ioredis";
 import { expect, inject, test } from "vitest";
-import { Inbox } from "../../../src/event/inbox.ts";
-import { readOne } from "../../../src/ops/redis-reading.ts";
-import { Sealing } from "../../../src/state/sealing.ts";
+import { Inbox } from "../../../src/core/event/inbox.ts";
+import { readOne } from "../../../src/base/redis-reading.ts";
+import { Sealing } from "../../../src/core/state/sealing.ts";
 import { startIntake } from "../../../workers/intake.ts";
-import { openKeyring, keepSealed } from "../../../workers/reseal.ts";
+import { openKeyring } from "../../../workers/reseal.ts";
+import { startChore } from "../../support/chores.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -14,7 +15,7 @@ test("an event that no process can open is counted, also after everything was fo
   const runtime = newRuntime({ STATE_KEY: Buffer.alloc(32, 1).toString("base64") });
   const { config, redis, resealing } = runtime;
   await openKeyring(runtime);
-  const sealed = keepSealed(runtime);
+  startChore(runtime, "sealing");
   await waitFor(() => !resealing.isDue, { what: "the first pass has ended" });
   expect(await readOne(redis, resealing.reading())).toBeUndefined();
 
@@ -30,7 +31,6 @@ test("an event that no process can open is counted, also after everything was fo
   );
   expect(await readOne(redis, resealing.reading())).toEqual({ found: 1, missing });
   await intake.close();
-  await sealed.close();
   await inbox.close();
   client.disconnect();
 });

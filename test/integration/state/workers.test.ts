@@ -1,8 +1,8 @@
 import { expect, it, onTestFinished, vi } from "vitest";
 import type { ServiceAccess } from "../../../workers/service-access.ts";
-import { startSweep } from "../../../workers/sweep.ts";
+import { OF_LISTS } from "../../../workers/chore-table.ts";
 import { keepTenantLists } from "../../../workers/tenant-lists.ts";
-import { keepLedgerWarm } from "../../../workers/warm-up.ts";
+import { startChore, startChores, startServiceChore } from "../../support/chores.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { grows, waitFor } from "../../support/wait-for.ts";
@@ -23,8 +23,7 @@ it("an unreadable job stays until its dead letter is stored", async () => {
     if (stores === 1) throw new Error("Redis is away");
     return store(letter);
   });
-  const sweep = startSweep(runtime);
-  onTestFinished(() => sweep.close());
+  startChore(runtime, "sweep");
   await waitFor(async () => (await redis.hlen(keys.deadLetters)) === 1, { what: "a dead letter" });
   await waitFor(async () => (await redis.llen(key("active"))) === 0, { what: "the job is gone" });
   expect({ stores, jobs }).toEqual({ stores: 2, jobs: 2 });
@@ -45,11 +44,8 @@ it("the warm-up keeps its lock while it waits for a permit", async () => {
     },
     client: { listPage: async () => ({ kind: "throttled" }) },
   } as unknown as ServiceAccess;
-  const warming = keepLedgerWarm(runtime, access);
-  onTestFinished(async () => {
-    waiting.resolve();
-    await warming.close();
-  });
+  startServiceChore(runtime, "warm-up", access);
+  onTestFinished(() => waiting.resolve());
   const left = () => redis.pttl(keys.warmUpOwner);
   await waitFor(async () => (await left()) > 0, { what: "the lock" });
   await waitFor(grows(left), { what: "the lock is renewed" });
@@ -72,8 +68,7 @@ it("value lists that cannot be fetched are requested more and more rarely", asyn
       },
     },
   } as unknown as ServiceAccess;
-  const keeping = keepTenantLists(runtime, access);
-  onTestFinished(() => keeping.close());
+  startChores(runtime, OF_LISTS, keepTenantLists(runtime, access));
   const pause = () => redis.pttl(keys.schemaConfigAsking);
   await waitFor(async () => requests === 1 && (await pause()) > 55_000, {
     what: "a minute's pause",

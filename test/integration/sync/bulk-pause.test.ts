@@ -1,11 +1,11 @@
 /** The lane bulk while an operator has paused it: what is sent, and what waits. */
 import { Redis } from "ioredis";
 import { expect, inject, onTestFinished, test } from "vitest";
-import { pauseBulk, resumeBulk } from "../../../src/bulk/pause.ts";
-import { readConfig } from "../../../src/config.ts";
-import { openStores, type Stores } from "../../../src/status/stores.ts";
-import type { Lane } from "../../../src/event/lane.ts";
-import type { Runtime } from "../../../workers/runtime.ts";
+import { pauseBulk, resumeBulk } from "../../../src/whole/pause-bulk.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { openStores, type Stores } from "../../../src/operate/status/stores.ts";
+import type { Lane } from "../../../src/core/event/lane.ts";
+import type { Parts } from "../../../workers/parts.ts";
 import { startSync } from "../../../workers/sync.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { ScriptedService } from "../../support/scripted-service.ts";
@@ -14,14 +14,14 @@ import { waitFor } from "../../support/wait-for.ts";
 const BY = { by: "ada@test" };
 
 /** What a command works with, on another connection. */
-function storesOf({ config }: Runtime): Stores {
+function storesOf({ config }: Parts): Stores {
   const redis = new Redis(inject("redisUrl"), { maxRetriesPerRequest: null });
   const stores = openStores(readConfig({ QUEUE_PREFIX: config.QUEUE_PREFIX }), redis);
   onTestFinished(() => stores.close());
   return stores;
 }
 
-function startLoop(runtime: Runtime, service = new ScriptedService()): ScriptedService {
+function startLoop(runtime: Parts, service = new ScriptedService()): ScriptedService {
   const sync = startSync(runtime, service.access());
   onTestFinished(() => {
     service.end();
@@ -31,7 +31,7 @@ function startLoop(runtime: Runtime, service = new ScriptedService()): ScriptedS
 }
 
 let order = 0;
-async function stage(runtime: Runtime, crmCode: string, lane: Lane): Promise<void> {
+async function stage(runtime: Parts, crmCode: string, lane: Lane): Promise<void> {
   order += 1;
   const fields = { type: "Person", crmCode, firstName: lane, lastName: "Muster" };
   await runtime.staged.stage({
@@ -72,14 +72,11 @@ test("live changes go on, a live event sends its bulk change along, and the othe
   (await service.nth(1)).reply({ kind: "created" });
   await stage(runtime, "b2", "live");
   (await service.nth(2)).reply({ kind: "created" });
-  await waitFor(async () => (await runtime.redis.zcard(runtime.keys.unsynced("live"))) === 0, {
+  await waitFor(async () => (await runtime.redis.zcard(runtime.keys.line("live"))) === 0, {
     what: "both are settled",
   });
   expect(sentBy(service)).toEqual(["l1 live", "b2 live"]);
-  expect(await runtime.redis.zrange(runtime.keys.unsynced("bulk"), "0", "-1")).toEqual([
-    "b1",
-    "b3",
-  ]);
+  expect(await runtime.redis.zrange(runtime.keys.line("bulk"), "0", "-1")).toEqual(["b1", "b3"]);
   // Without a permit for each look.
   expect(service.permitRequests).toBe(2);
 
@@ -137,7 +134,7 @@ test("the retry of a bulk change spends no live permit, and none while the lane 
   await waitFor(
     async () => {
       const [waiting] = await runtime.staged.waiting(["b1"]);
-      const due = waiting?.taken === undefined ? await runtime.line.dueAt("b1") : undefined;
+      const due = waiting?.taken === undefined ? waiting?.due : undefined;
       return due !== undefined && due < Date.now();
     },
     { what: "its retry is due" },

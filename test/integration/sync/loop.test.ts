@@ -1,13 +1,22 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, expect, it, vi } from "vitest";
-import type { Sendable } from "../../../src/sync/decide.ts";
-import type { Lane } from "../../../src/event/lane.ts";
+import { hashOf } from "../../../src/base/log-names.ts";
+import type { Sendable } from "../../../src/core/sync/decide.ts";
+import { takeReadings } from "../../../src/operate/status/readings.ts";
+import type { Lane } from "../../../src/core/event/lane.ts";
 import { runRelation } from "../../../workers/run-relation.ts";
-import type { Runtime } from "../../../workers/runtime.ts";
+import type { Parts } from "../../../workers/parts.ts";
 import { startSync } from "../../../workers/sync.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { ScriptedService } from "../../support/scripted-service.ts";
-import { DELETED, editStaged, listed, stateOf, takeFrom } from "../../support/stores-of.ts";
+import {
+  DELETED,
+  editStaged,
+  listed,
+  passTime,
+  stateOf,
+  takeFrom,
+} from "../../support/stores-of.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const closing: (() => Promise<void> | void)[] = [];
@@ -16,7 +25,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).toReversed()) await close();
 });
 
-function startLoop(runtime: Runtime, service: ScriptedService): void {
+function startLoop(runtime: Parts, service: ScriptedService): void {
   const sync = startSync(runtime, service.access());
   closing.push(() => {
     service.end();
@@ -26,7 +35,7 @@ function startLoop(runtime: Runtime, service: ScriptedService): void {
 
 let order = 0;
 async function stage(
-  { staged }: Runtime,
+  { staged }: Parts,
   crmCode: string,
   firstName: string,
   lane: Lane = "live",
@@ -56,10 +65,13 @@ async function noPermit(signal: AbortSignal | undefined): Promise<never> {
 }
 
 /** No change waits. */
-const settled = ({ keys, redis }: Runtime) =>
-  waitFor(async () => (await redis.exists(keys.unsynced("live"), keys.unsynced("bulk"))) === 0, {
-    what: "nothing waits",
-  });
+const settled = ({ keys, redis }: Parts) =>
+  waitFor(
+    async () => (await redis.exists(keys.line("live"), keys.line("bulk"), keys.later)) === 0,
+    {
+      what: "nothing waits",
+    },
+  );
 
 const sent = ({ requests }: ScriptedService) =>
   requests
@@ -103,17 +115,17 @@ it("a change that is sent again at once wakes the idle loop", async () => {
 
 it("a change that was under way when Redis went back is sent once more, not an older one alone", async () => {
   const runtime = newRuntime({ RETRY_BASE_MS: "10" });
-  const { keys, redis, staged, stateAge } = runtime;
+  const { keys, line, redis, stateAge } = runtime;
   const service = new ScriptedService();
   startLoop(runtime, service);
   await stateAge.count();
   await stage(runtime, "under-way", "version 2");
   const request = await service.nth(1);
   // The copy has neither the change nor the age that this process has met.
-  await redis.del(keys.staged("under-way"), keys.unsynced("live"), stateAge.key);
+  await redis.del(keys.staged("under-way"), keys.later, stateAge.key);
   request.reply({ kind: "created" });
   expect(nameSent(await service.nth(2))).toBe("version 2");
-  expect(await staged.unsynced(["under-way"])).toEqual(["under-way"]);
+  expect(await line.unsynced(["under-way"])).toEqual(["under-way"]);
 });
 
 it("the deletion of a relation that only a list has shown to be absent asks for it once; a creation does not", async () => {
@@ -153,7 +165,7 @@ it("the deletion of a relation that the list has left out ends it", async () => 
 
 it("a change that was rejected drops no older one from a Redis that went back", async () => {
   const runtime = newRuntime();
-  const { deadLetters, keys, redis, settledLately, staged } = runtime;
+  const { deadLetters, keys, line, redis, settledLately, staged } = runtime;
   const service = new ScriptedService();
   const sync = startSync(runtime, service.access());
   const common = { crmCode: "r", lane: "live", time: Date.now(), event: "{}" } as const;
@@ -162,7 +174,7 @@ it("a change that was rejected drops no older one from a Redis that went back", 
     staged.stage({ ...common, ...fields, order, eventKey: order, fingerprint: order });
   await stageAt("2");
   (await service.nth(1)).reply({ kind: "rejected", status: 400, error: "no" });
-  await waitFor(async () => (await redis.exists(keys.unsynced("live"))) === 0, {
+  await waitFor(async () => (await redis.exists(keys.line("live"), keys.later)) === 0, {
     what: "the change is rejected",
   });
   await sync.close();
@@ -170,7 +182,7 @@ it("a change that was rejected drops no older one from a Redis that went back", 
   await deadLetters.drop("c:r");
   await stageAt("1");
   expect(await settledLately.restore()).toBe(0);
-  expect(await staged.unsynced(["r"])).toEqual(["r"]);
+  expect(await line.unsynced(["r"])).toEqual(["r"]);
 });
 
 it.each(["live", "bulk"] as const)(
@@ -184,11 +196,15 @@ it.each(["live", "bulk"] as const)(
     await staged.stage({ ...common, ...state, lane });
     await redis.del(keys.staged("r"));
     startLoop(runtime, service);
-    await waitFor(async () => (await redis.exists(keys.unsynced(lane))) === 0, {
+    await waitFor(async () => (await redis.exists(keys.line(lane), keys.later)) === 0, {
       what: "nothing waits",
     });
-    expect(await redis.exists(keys.line(lane))).toBe(0);
     expect(service.permitRequests).toBe(1);
+    const lost = { lostChanges: 1, lostChange: hashOf("r") };
+    expect(await takeReadings(runtime)).toMatchObject(lost);
+    // The record is sent again.
+    await staged.stage({ ...common, ...state, lane, order: "2", eventKey: "2" });
+    expect(await takeReadings(runtime)).toMatchObject({ lostChanges: 0, lostChange: undefined });
   },
 );
 
@@ -222,7 +238,7 @@ it("a permit for a live change that another process has taken is not spent on a 
     lanes.push(lane);
     if (lane === "bulk") await noPermit(signal);
     // Meanwhile the other process takes and settles it.
-    await redis.del(keys.staged("live"), keys.unsynced("live"), keys.line("live"));
+    await redis.del(keys.staged("live"), keys.line("live"));
     return access.quota.acquire(lane, signal);
   };
   await stage(runtime, "import", "version 1", "bulk");
@@ -282,7 +298,7 @@ it("a change that cannot be opened ends no process, and waits for one with the k
   expect(
     await runRelation("sealed", { permit, askedAt: Date.now() }, runtime, access),
   ).toBeUndefined();
-  const [, due] = await redis.zrange(keys.line("live"), "0", "0", "WITHSCORES");
+  const [, due] = await redis.zrange(keys.later, "0", "0", "WITHSCORES");
   expect(Number(due)).toBeGreaterThan(Date.now() + 5000);
 });
 
@@ -293,7 +309,7 @@ it("no record is taken without a permit", async () => {
   startLoop(runtime, service);
   await stage(runtime, "no permit", "version 1");
   await waitFor(() => service.permitRequests > 0, { what: "a permit is requested" });
-  expect(await runtime.redis.exists(runtime.keys.inFlight)).toBe(0);
+  expect(await runtime.redis.exists(runtime.keys.later)).toBe(0);
   await stage(runtime, "no permit", "version 2");
   service.permits = 1;
   expect(nameSent(await service.nth(1))).toBe("version 2");
@@ -317,21 +333,39 @@ it("two workers at once: each record is sent by one of them, and the next state 
 
 it("a record whose worker died is due again at the end of its hold, and its request counts as sent", async () => {
   const runtime = newRuntime({ RETRY_BASE_MS: "10", SERVICE_TIMEOUT_MS: "100" });
-  const { keys, redis, staged } = runtime;
+  const { keys, line, redis } = runtime;
   await stage(runtime, "killed", "version 1");
-  expect(await staged.next("live", 60_000)).toBe("killed");
-  expect(await staged.next("live", 60_000)).toBeUndefined();
+  expect(await line.next("live", 60_000)).toBe("killed");
+  expect(await line.next("live", 60_000)).toBeUndefined();
   await takeFrom(runtime, "killed", "dead", 60_000);
-  const [, due] = await redis.zrange(keys.line("live"), "0", "0", "WITHSCORES");
+  const [, due] = await redis.zrange(keys.later, "0", "0", "WITHSCORES");
   expect(Number(due)).toBeGreaterThan(Date.now() + 50_000);
   // Its hold ends.
-  await editStaged(runtime, "killed", (state) => ({ ...state, heldUntil: 1, due: 1 }));
+  await passTime(runtime, "killed");
   const service = new ScriptedService();
   startLoop(runtime, service);
   const request = await service.nth(1);
   expect(request.decision).toMatchObject({ kind: "create" });
   request.reply({ kind: "created" });
   // The request of the dead worker may still arrive: the proof is verified.
-  await settled(runtime);
-  expect(await redis.zrange(keys.verify, "0", "-1")).toEqual(["killed"]);
+  await waitFor(async () => (await line.unsynced(["killed"])).length === 0, { what: "it is sent" });
+  expect(await redis.zrange(keys.later, "0", "-1")).toEqual(["killed"]);
+});
+
+it("a retry that is due goes before what came after it", async () => {
+  const runtime = newRuntime({ RETRY_BASE_MS: "300", SYNC_CONCURRENCY: "1" });
+  const service = new ScriptedService();
+  startLoop(runtime, service);
+  await stage(runtime, "first", "version 1", "bulk");
+  const failed = { kind: "unavailable", reason: "server_error", ambiguous: false } as const;
+  const request = await service.nth(1);
+  for (let n = 0; n < 20; n += 1) await stage(runtime, `later ${n}`, "version 1", "bulk");
+  request.reply(failed);
+  const second = await service.nth(2);
+  // Its retry is due while this one is under way.
+  await waitFor(async () => ((await runtime.staged.waiting(["first"]))[0]?.due ?? 0) < Date.now(), {
+    what: "its retry is due",
+  });
+  second.reply({ kind: "created" });
+  expect(crmCodeSent(await service.nth(3))).toBe("first");
 });

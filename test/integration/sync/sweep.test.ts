@@ -1,6 +1,6 @@
 /** What the sweep deletes. */
-import { expect, onTestFinished, test } from "vitest";
-import { startSweep } from "../../../workers/sweep.ts";
+import { expect, test } from "vitest";
+import { startChore } from "../../support/chores.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 
 test("The sources that were heard last are kept; others, which have no series of their own, are forgotten", async () => {
@@ -12,8 +12,7 @@ test("The sources that were heard last are kept; others, which have no series of
     await redis.hset(keys.sources, source, heardAt(source));
     await redis.hset(keys.clocksAhead, source, JSON.stringify({ aheadMs: 9000, at: 1 }));
   }
-  const sweep = startSweep({ ...runtime, keys, redis });
-  onTestFinished(() => sweep.close());
+  startChore({ ...runtime, keys, redis }, "sweep");
   await expect.poll(() => redis.hlen(keys.clocksAhead)).toBe(50);
   expect(await redis.hkeys(keys.sources)).toEqual(sourcesOf(20, 70));
   expect(await redis.hkeys(keys.clocksAhead)).toEqual(sourcesOf(20, 70));

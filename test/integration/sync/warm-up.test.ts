@@ -1,10 +1,10 @@
 /** Warming the ledger from a service whose list is odd: it ends, it says so, and it costs few requests. */
 import { expect, onTestFinished, test } from "vitest";
-import { tokenName } from "../../../src/state/known-service.ts";
-import type { Runtime } from "../../../workers/runtime.ts";
+import { tokenName } from "../../../src/core/state/known-service.ts";
+import type { Parts } from "../../../workers/parts.ts";
 import { openServiceAccess } from "../../../workers/service-access.ts";
-import { keepTenantKnown, meetTenant } from "../../../workers/tenant.ts";
-import { keepLedgerWarm } from "../../../workers/warm-up.ts";
+import { meetTenant } from "../../../workers/tenant.ts";
+import { startServiceChore } from "../../support/chores.ts";
 import { listedPerson, startListServer, type ListServer } from "../../support/list-server.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -23,7 +23,7 @@ interface Warming {
 }
 
 async function warm(
-  runtime: Runtime,
+  runtime: Parts,
   { url }: ListServer,
   { token = () => TOKEN, prepare = async () => {} }: Warming = {},
 ): Promise<void> {
@@ -32,13 +32,11 @@ async function warm(
   await prepare();
   const access = openServiceAccess(runtime, address);
   onTestFinished(() => access.close());
-  const keeping = keepTenantKnown(runtime, access, address);
-  onTestFinished(() => keeping.close());
-  const warming = keepLedgerWarm(runtime, access);
-  onTestFinished(() => warming.close());
+  startServiceChore(runtime, "tenant", access, { service: address });
+  startServiceChore(runtime, "warm-up", access);
 }
 
-const warmUpOf = (runtime: Runtime, state: string) =>
+const warmUpOf = (runtime: Parts, state: string) =>
   waitFor(
     async () => {
       const warmUp = await runtime.ledger.warmUp();

@@ -1,18 +1,19 @@
 /** What is not believed at once: one odd answer, a read that lags, a deletion of another record. */
 import { expect, onTestFinished, test } from "vitest";
-import { findingsIn } from "../../../src/status/findings.ts";
-import { takeReadings } from "../../../src/status/readings.ts";
-import { acceptEvent } from "../../../src/sync/accept-event.ts";
-import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
-import { rowOf } from "../../../src/sync/ledger-row.ts";
+import { readOne } from "../../../src/base/redis-reading.ts";
+import { findingsIn } from "../../../src/operate/status/findings.ts";
+import { takeReadings } from "../../../src/operate/status/readings.ts";
+import { acceptEvent } from "../../../src/core/sync/accept-event.ts";
+import { fingerprintOf } from "../../../src/core/sync/fingerprint.ts";
+import type { ServiceReply } from "../../../src/core/sync/service-reply.ts";
+import { rowOf } from "../../../src/core/sync/ledger-row.ts";
 import { openPorts } from "../../../workers/intake.ts";
-import type { Runtime } from "../../../workers/runtime.ts";
+import type { Parts } from "../../../workers/parts.ts";
 import { startSync } from "../../../workers/sync.ts";
-import { startVerifying } from "../../../workers/verify.ts";
 import { newRuntime } from "../../support/new-runtime.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { ScriptedService } from "../../support/scripted-service.ts";
-import { editStaged, listed } from "../../support/stores-of.ts";
+import { editStaged, listed, stateOf } from "../../support/stores-of.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 const body = (crmCode: string, more: object = {}) => ({
@@ -23,7 +24,7 @@ const body = (crmCode: string, more: object = {}) => ({
   ...more,
 });
 
-function startLoop(runtime: Runtime): ScriptedService {
+function startLoop(runtime: Parts): ScriptedService {
   const service = new ScriptedService();
   const sync = startSync(runtime, service.access());
   onTestFinished(() => {
@@ -34,15 +35,25 @@ function startLoop(runtime: Runtime): ScriptedService {
 }
 
 /** The service has these relations, and has listed them. */
-const serviceHas = (runtime: Runtime, ...relations: readonly ReturnType<typeof body>[]) =>
+const serviceHas = (runtime: Parts, ...relations: readonly ReturnType<typeof body>[]) =>
   listed(
     runtime,
     relations.map((one) => [one.crmCode, rowOf(one, 1, fingerprintOf)] as const),
   );
 
+/** Each request, also those to come, gets this reply. */
+async function answerAll(service: ScriptedService, reply: ServiceReply): Promise<void> {
+  let answered = 0;
+  const timer = setInterval(() => {
+    for (; answered < service.requests.length; answered += 1)
+      service.requests[answered]?.reply(reply);
+  }, 5);
+  onTestFinished(() => clearInterval(timer));
+}
+
 let arrivals = 0;
 /** As intake does. */
-async function accept(runtime: Runtime, event: Record<string, unknown>) {
+async function accept(runtime: Parts, event: Record<string, unknown>) {
   arrivals += 1;
   const ports = await openPorts(runtime).current();
   const { records } = await acceptEvent(event, { at: Date.now(), number: arrivals }, ports);
@@ -60,12 +71,14 @@ const deleted = (subject: string, second: number) =>
   personEvent("", {}, { type: "crm.record.deleted", subject, time: at(second), data: undefined });
 
 /** No change waits. */
-const settled = ({ keys, redis }: Runtime) =>
-  waitFor(async () => (await redis.exists(keys.unsynced("live"))) === 0, { what: "nothing waits" });
+const settled = ({ line, redis }: Parts) =>
+  waitFor(async () => (await readOne(redis, line.counts())).unsynced.live === 0, {
+    what: "nothing waits",
+  });
 
 /** What waits of the record is due now. */
-const makeDue = (runtime: Runtime, crmCode: string) =>
-  editStaged(runtime, crmCode, (staged) => ({ ...staged, due: 1 }));
+const makeDue = (runtime: Parts, crmCode: string) =>
+  editStaged(runtime, crmCode, (staged) => ({ ...staged, due: undefined }));
 
 test("two false 404s do not end a deletion for good: it is verified minutes later, and sent again", async () => {
   const runtime = newRuntime({ RETRY_BASE_MS: "10" });
@@ -77,12 +90,10 @@ test("two false 404s do not end a deletion for good: it is verified minutes late
   (await service.nth(2)).reply({ kind: "missing" });
   await settled(runtime);
   expect(await ledger.row("4711")).toMatchObject({ exists: false });
-  const [crmCode, due] = await redis.zrange(keys.verify, "0", "-1", "WITHSCORES");
+  const [crmCode, due] = await redis.zrange(keys.later, "0", "-1", "WITHSCORES");
   expect(crmCode).toBe("4711");
   expect(Number(due)).toBeGreaterThan(Date.now() + 60 * SECOND);
 
-  const verifying = startVerifying(runtime, service.access());
-  onTestFinished(() => verifying.close());
   await makeDue(runtime, "4711");
   (await service.nth(3)).reply({ kind: "found", body: body("4711") });
   (await service.nth(4)).reply({ kind: "found", body: body("4711") });
@@ -102,11 +113,9 @@ test("a deletion that was answered by 404s is verified once, and that is all whe
   (await service.nth(1)).reply({ kind: "missing" });
   (await service.nth(2)).reply({ kind: "missing" });
   await settled(runtime);
-  const verifying = startVerifying(runtime, service.access());
-  onTestFinished(() => verifying.close());
   await makeDue(runtime, "4711");
   (await service.nth(3)).reply({ kind: "missing" });
-  await waitFor(async () => (await redis.exists(keys.staged("4711"), keys.verify)) === 0, {
+  await waitFor(async () => (await redis.exists(keys.staged("4711"), keys.later)) === 0, {
     what: "it is verified",
   });
   expect(service.requests).toHaveLength(3);
@@ -136,55 +145,138 @@ test("lists that change while changes wait: each record is one dead letter that 
   }
 });
 
-test("a read that shows an older version than was proven is repeated before it is believed", async () => {
+/** Our own answered write has proved this of the relation. */
+const weWrote = async (runtime: Parts, relation: ReturnType<typeof body>) =>
+  listed(runtime, [
+    [relation.crmCode, { ...rowOf(relation, Date.now(), fingerprintOf), written: true }],
+  ]);
+
+/** A day of the quota takes so long that what is read is believed after a fifth of a second. */
+const SOON = { RETRY_BASE_MS: "10", QUOTA_HOUR_MS: "1200" };
+
+test("a read that shows something else than our own write proved is repeated, with growing pauses", async () => {
   const runtime = newRuntime({ RETRY_BASE_MS: "10" });
-  const { line } = runtime;
+  const { staged } = runtime;
   const [older, newer] = [body("4711"), body("4711", { city: "Bern" })];
-  await serviceHas(runtime, newer);
+  await weWrote(runtime, newer);
   const service = startLoop(runtime);
   await accept(runtime, deleted("contact/4711", 1));
+  const waits = async (ms: number) =>
+    waitFor(
+      async () => {
+        const [change] = await staged.waiting(["4711"]);
+        return change?.taken === undefined && (change?.due ?? 0) > Date.now() + ms;
+      },
+      { what: "it waits for the copy" },
+    );
   (await service.nth(1)).reply({ kind: "found", body: older });
-  await waitFor(async () => ((await line.dueAt("4711")) ?? 0) > Date.now() + SECOND, {
-    what: "it waits for the copy",
-  });
-  expect(service.requests).toHaveLength(1);
-  await waitFor(
-    async () => {
-      await makeDue(runtime, "4711");
-      return service.requests.length > 1;
-    },
-    { what: "it is read again" },
-  );
-  expect((await service.nth(2)).decision.kind).toBe("fetch");
-  (await service.nth(2)).reply({ kind: "found", body: newer });
-  const sent = await service.nth(3);
+  await waits(SECOND);
+  await editStaged(runtime, "4711", ({ confirm, ...change }) => ({
+    ...change,
+    due: undefined,
+    confirm: confirm && { ...confirm, since: confirm.since - 100 * SECOND },
+  }));
+  (await service.nth(2)).reply({ kind: "found", body: older });
+  await waits(60 * SECOND);
+  expect(service.requests).toHaveLength(2);
+  await makeDue(runtime, "4711");
+  (await service.nth(3)).reply({ kind: "found", body: newer });
+  const sent = await service.nth(4);
   expect(sent.decision).toEqual({
     kind: "update",
     body: { ...newer, relationStatus: "terminated" },
   });
 });
 
-test("what is read twice is believed, although it is not what was proven", async () => {
-  const runtime = newRuntime({ RETRY_BASE_MS: "10" });
-  const { line } = runtime;
-  const edited = body("4711", { city: "Basel" });
-  await serviceHas(runtime, body("4711"));
+test("a termination that must read, and still reads something else, is held for a person", async () => {
+  const runtime = newRuntime(SOON);
+  const { heldTerminations } = runtime;
+  await weWrote(runtime, body("4711", { taxIdentificationNumber: "1234" }));
   const service = startLoop(runtime);
   await accept(runtime, deleted("contact/4711", 1));
-  (await service.nth(1)).reply({ kind: "found", body: edited });
-  await waitFor(async () => ((await line.dueAt("4711")) ?? 0) > Date.now() + SECOND, {
-    what: "it waits for the copy",
+  const masked = body("4711", { taxIdentificationNumber: "*****" });
+  await answerAll(service, { kind: "found", body: masked });
+  await waitFor(async () => (await heldTerminations.find("4711"))?.why === "differs", {
+    what: "it is held",
   });
-  await waitFor(
-    async () => {
-      await makeDue(runtime, "4711");
-      return service.requests.length > 1;
-    },
-    { what: "it is read again" },
-  );
-  expect((await service.nth(2)).decision.kind).toBe("fetch");
-  (await service.nth(2)).reply({ kind: "found", body: edited });
-  expect((await service.nth(3)).decision).toMatchObject({ kind: "update", body: edited });
+  expect(service.requests.every(({ decision }) => decision.kind === "fetch")).toBe(true);
+  // A person has looked at it.
+  await heldTerminations.release("4711");
+  await waitFor(() => service.requests.some(({ decision }) => decision.kind === "update"), {
+    what: "it is sent",
+  });
+});
+
+test("an old copy that shows what is wanted is not believed", async () => {
+  const runtime = newRuntime({ RETRY_BASE_MS: "10" });
+  const { keptFields, staged } = runtime;
+  const keeps = { Person: { maidenName: "always" } } as const;
+  await keptFields.adopt(keeps);
+  await weWrote(runtime, body("4711", { city: "Bern" }));
+  const service = startLoop(runtime);
+  await accept(runtime, updated("4711", "contact/4711", 1));
+  const request = await service.nth(1);
+  expect(request.decision.kind).toBe("fetch");
+  request.reply({ kind: "found", body: body("4711") });
+  await waitFor(async () => (await staged.waiting(["4711"]))[0]?.confirm?.why === "lagging", {
+    what: "it is doubted",
+  });
+});
+
+test("what was not understood is read before each update, however old the row is", async () => {
+  const runtime = newRuntime({ RETRY_BASE_MS: "10" });
+  const { staged } = runtime;
+  const service = startLoop(runtime);
+  const stageWithout = (order: string, fields: object) =>
+    staged.stage({
+      ...stateOf("4711", order),
+      payload: JSON.stringify(body("4711", fields)),
+      fingerprint: fingerprintOf(body("4711", fields), ["birthDate", "vatNumber"]),
+      notUnderstood: ["birthDate"],
+    });
+  await stageWithout("1", { city: "Zug" });
+  (await service.nth(1)).reply({ kind: "created" });
+  await settled(runtime);
+  await stageWithout("2", { city: "Bern" });
+  const read = await service.nth(2);
+  expect(read.decision.kind).toBe("fetch");
+  // A person has entered it at the service meanwhile.
+  read.reply({ kind: "found", body: body("4711", { city: "Zug", birthDate: "1980-01-01" }) });
+  expect((await service.nth(3)).decision).toMatchObject({
+    kind: "update",
+    body: { city: "Bern", birthDate: "1980-01-01" },
+  });
+});
+
+test("one 404 about an unknown relation is no proof for a bare restoration", async () => {
+  const runtime = newRuntime({ RETRY_BASE_MS: "10" });
+  const { ledger } = runtime;
+  const service = startLoop(runtime);
+  await accept(runtime, { ...deleted("contact/4711", 1), type: "crm.record.restored" });
+  (await service.nth(1)).reply({ kind: "missing" });
+  const again = await service.nth(2);
+  expect((await ledger.row("4711"))?.exists).toBeUndefined();
+  expect(again.decision.kind).toBe("fetch");
+  again.reply({ kind: "found", body: body("4711", { relationStatus: "terminated" }) });
+  expect((await service.nth(3)).decision).toMatchObject({
+    kind: "update",
+    body: { relationStatus: "active" },
+  });
+});
+
+test("a 202 that was replaced before it was looked for is marked: the next proof is read once more", async () => {
+  const runtime = newRuntime({ RETRY_BASE_MS: "10" });
+  const { ledger, staged } = runtime;
+  await serviceHas(runtime, body("4711"));
+  const service = startLoop(runtime);
+  await accept(runtime, updated("4711", "contact/4711", 1, { city: "Zug" }));
+  const first = await service.nth(1);
+  await accept(runtime, updated("4711", "contact/4711", 2, { city: "Bern" }));
+  first.reply({ kind: "accepted" });
+  (await service.nth(2)).reply({ kind: "updated" });
+  await settled(runtime);
+  expect(await ledger.row("4711")).toMatchObject({ uncertain: true });
+  expect((await staged.waiting(["4711"]))[0]?.confirm?.why).toBe("late");
 });
 
 test.for([
@@ -240,12 +332,12 @@ test("a record's own deletion is not held, however its CRM writes the object's n
 
 test("a deletion without its record ends the relation to which the record led", async () => {
   const runtime = newRuntime();
-  const { ledger, staged } = runtime;
+  const { ledger, line } = runtime;
   await serviceHas(runtime, body("c1"));
   expect(await accept(runtime, updated("c1", "contact/1", 1))).toEqual(["unchanged"]);
   // The mapping alone would make `1` of it, which nobody has.
   expect(await accept(runtime, deleted("contact/1", 2))).toEqual(["staged"]);
-  expect(await staged.unsynced(["c1", "1"])).toEqual(["c1"]);
+  expect(await line.unsynced(["c1", "1"])).toEqual(["c1"]);
   const restored = { ...deleted("contact/1", 3), type: "crm.record.restored" };
   expect(await accept(runtime, restored)).toEqual(["unchanged"]);
   expect(await ledger.row("c1")).toMatchObject({ orders: { is: "active" } });

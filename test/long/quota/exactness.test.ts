@@ -82,7 +82,7 @@ test.for(["fixed", "sliding"] as const)(
   "A service with %s windows never answers 429",
   async (policy) => {
     const scene = await openScene(SHORT, { policy });
-    await scene.start(4);
+    await scene.start(2);
     await scene.arrived(SHORT.perHour + 40);
     expect(scene.receiver.throttled()).toBe(0);
   },
@@ -92,7 +92,7 @@ test("A gateway holds bursts until their slots would have ended by themselves: e
   // A slot of the burst ends by itself after 2.4 s, when its process has died.
   const limits = { ...SHORT, pacing: "burst" } as const;
   const scene = await openScene(limits, { heldMs: 3000, policy: "sliding" });
-  await scene.start(4);
+  await scene.start(2);
   await scene.arrived(2 * SHORT.burst);
   exact(scene.worst(), { hour: SHORT.perHour, burst: SHORT.burst });
   expect(scene.receiver.throttled()).toBe(0);
@@ -111,7 +111,7 @@ test("A service whose clock is slower by a thousandth answers no 429", async () 
 test("Steady pacing never meets an empty bucket", async () => {
   const steady = { ...SHORT, pacing: "steady" } as const;
   const scene = await openScene(steady, { policy: "bucket", travelMs: () => Math.random() * 40 });
-  await scene.start(4);
+  await scene.start(2);
   await scene.arrived(1.5 * SHORT.perHour);
   expect(scene.receiver.throttled()).toBe(0);
 });
@@ -120,7 +120,7 @@ test("A service with one bucket answers 429 to one moment's requests, and never 
   // Two tokens a second: a busy machine empties the bucket, too.
   const limits = { ...SHORT, hourMs: 60_000 };
   const scene = await openScene(limits, { policy: "bucket" });
-  await scene.start(4);
+  await scene.start(2);
   await scene.arrived(2 * limits.burst + 5);
   const throttled = scene.receiver.throttled();
   expect(throttled).toBeGreaterThan(0);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readConfig } from "../../../src/config.ts";
+import { readConfig } from "../../../src/base/config.ts";
 import { settingsOf } from "../../../workers/audited-settings.ts";
 
 test("the trail says what is in force, also where it is no number, and no secret", () => {

@@ -2,8 +2,8 @@
 import { open, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { LineHashes, makeLine } from "../../../src/audit/line.ts";
-import { allLines, findLines } from "../../../src/audit/search.ts";
+import { LineHashes, makeLine } from "../../../src/people/audit/line.ts";
+import { allLines, findLines } from "../../../src/people/audit/search.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const at = "2026-11-01T00:00:00.000Z";

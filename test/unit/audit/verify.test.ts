@@ -1,7 +1,13 @@
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
-import { headText, LineHashes, makeLine, parseHead, type Head } from "../../../src/audit/line.ts";
-import { Verification, type KnownHead, type Verified } from "../../../src/audit/verify.ts";
+import {
+  headText,
+  LineHashes,
+  makeLine,
+  parseHead,
+  type Head,
+} from "../../../src/people/audit/line.ts";
+import { Verification, type KnownHead, type Verified } from "../../../src/people/audit/verify.ts";
 
 const KEY = Buffer.alloc(32, 7);
 const OTHER_KEY = Buffer.alloc(32, 8);
@@ -34,9 +40,10 @@ function verify(
     hashes = PLAIN,
     known = [] as readonly KnownHead[],
     after = undefined as Head | undefined,
+    forgottenBefore = Infinity,
   } = {},
 ): Verified {
-  const verification = new Verification(hashes, after, known);
+  const verification = new Verification(hashes, after, known, forgottenBefore);
   for (const [index, line] of lines.entries()) {
     verification.add(Buffer.from(line).toString("latin1"), "audit.log", index + 1);
   }
@@ -137,7 +144,7 @@ test("with a key: lines without it, or with another one", () => {
   ]);
   expect(faultsIn(trailOf(3).lines, { hashes })).toHaveLength(1);
   const [unknown] = faultsIn(lines, { hashes: new LineHashes([OTHER_KEY]) });
-  expect(unknown).toBe("1: line 1 cannot be checked: AUDIT_KEY does not hold its key");
+  expect(unknown).toBe("1: lines 1 to 3 cannot be checked: AUDIT_KEY does not hold their key");
 });
 
 test("a line of an older key after one of a newer key", () => {
@@ -149,6 +156,41 @@ test("a line of an older key after one of a newer key", () => {
   expect(faultsIn([...old.lines, newer.text, forged.text], { hashes: rotated })).toEqual([
     "4: line 4 was made with an older key than the line before it",
   ]);
+});
+
+test("lines of keys that are not known: one fault for each key, whatever stands between", () => {
+  const old = trailOf(1000, new LineHashes([OTHER_KEY]));
+  const later = makeLine("c1", old.heads.at(-1), { act: "change" }, KEYED);
+  const third = new LineHashes([Buffer.alloc(32, 9)]);
+  const last = makeLine("c1", later.head, { act: "change" }, third);
+  const faults = faultsIn([...old.lines, later.text, last.text], { hashes: KEYED });
+  expect(faults).toEqual([
+    "1: lines 1 to 1000 cannot be checked: AUDIT_KEY does not hold their key",
+    "1002: line 1002 cannot be checked: AUDIT_KEY does not hold its key",
+  ]);
+});
+
+test("a chain that Redis does not know was written by anybody, unless a key proves it", () => {
+  const { lines, heads } = trailOf(3);
+  const known = inRedis(heads[2]);
+  const forged = (at: string, hashes = PLAIN) =>
+    makeLine("forged", undefined, { at, act: "held.release", by: "anna" }, hashes).text;
+  const NOW = "2026-01-02T00:00:00.000Z";
+  const OLD = "2020-01-01T00:00:00.000Z";
+  const forgottenBefore = Date.parse("2025-10-01T00:00:00.000Z");
+  const says = (all: string[], hashes = PLAIN, heads = known) =>
+    verify(all, { hashes, known: heads, forgottenBefore }).faults.map((one) => one.says);
+  const doubt = /^Redis does not know the chain forged, which ends with line 1: crmsync has not/;
+  expect(says([...lines, forged(NOW)])).toEqual([expect.stringMatching(doubt)]);
+  expect(says([forged(NOW), ...lines])).toEqual([expect.stringMatching(doubt)]);
+  // A date that Redis would have forgotten, after lines that it knows.
+  expect(says([...lines, forged(OLD)])).toEqual([expect.stringMatching(doubt)]);
+  expect(says([forged(OLD), ...lines])).toEqual([]);
+  expect(says([...trailOf(3, KEYED).lines, forged(NOW, KEYED)], KEYED)).not.toContainEqual(
+    expect.stringMatching(doubt),
+  );
+  // A Redis that knows no trail at all proves nothing.
+  expect(says([...lines, forged(NOW)], PLAIN, [])).toEqual([]);
 });
 
 test("a key that is set later continues the chain", () => {

@@ -1,8 +1,8 @@
 /** What pages show of dead letters while these are counted. */
 import { expect, test } from "vitest";
-import { DeadIndex, MOST_LISTED } from "../../../src/console/dead-index.ts";
-import { groupsOf } from "../../../src/dead-letters/group-of.ts";
-import type { LetterDetails } from "../../../src/state/dead-letters.ts";
+import { DeadIndex, MOST_LISTED } from "../../../src/people/console/dead-index.ts";
+import { groupsOf } from "../../../src/people/dead-letters/group-of.ts";
+import type { LetterDetails } from "../../../src/core/state/dead-letters.ts";
 
 const letterOf = (n: number): LetterDetails => ({
   id: `c:${n}`,

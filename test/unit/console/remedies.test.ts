@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { blocks, readSections, runbookView, TAB_OF } from "../../../src/console/remedies.ts";
+import { blocks, readSections, runbookView, TAB_OF } from "../../../src/people/console/remedies.ts";
 
 const RUNBOOK = readFileSync(new URL("../../../docs/runbook.md", import.meta.url), "utf8");
 

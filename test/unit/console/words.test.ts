@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { inOurWords, told } from "../../../src/console/words.ts";
+import { inOurWords, told } from "../../../src/people/console/words.ts";
 
 test.each([
   ["11 dead letters wait for a person: crmsync dead list.", "11 dead letters wait for a person."],

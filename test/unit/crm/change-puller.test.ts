@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { changesByTime, type TimedPage } from "../../../src/crm/change-puller.ts";
-import type { NotListed } from "../../../src/crm/record-lister.ts";
+import { changesByTime, type TimedPage } from "../../../src/intake/crm/change-puller.ts";
+import type { NotListed } from "../../../src/intake/crm/record-lister.ts";
 
 const NOW = Date.parse("2026-11-27T12:00:00Z");
 const at = (minutes: number) => new Date(NOW + minutes * 60_000).toISOString();

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { readConfig, settingOf } from "../../../src/config.ts";
-import { HUBSPOT_VERSION } from "../../../src/crm/hubspot-api.ts";
-import { CONNECTORS, CRMS } from "../../../src/crm/connectors.ts";
+import { readConfig, settingOf } from "../../../src/base/config.ts";
+import { HUBSPOT_VERSION } from "../../../src/intake/crm/hubspot-api.ts";
+import { CONNECTORS, CRMS } from "../../../src/intake/crm/connectors.ts";
 
 /** A value that the variable may have. */
 const valueOf = (name: string) =>

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { timeOf } from "../../../src/crm/json-value.ts";
+import { timeOf } from "../../../src/intake/crm/json-value.ts";
 
 test.for([
   ["2026-11-03T10:00:00.5Z", "2026-11-03T10:00:00.500Z"],

@@ -1,10 +1,13 @@
 /** Webhooks for the JSON of any tool: who may post, and which events their bodies become. */
 import { createHmac } from "node:crypto";
 import { expect, test } from "vitest";
-import type { WebhookRequest } from "../../../src/crm/connector.ts";
-import { jsonEndpoint, type JsonWebhook } from "../../../src/crm/json-webhook.ts";
-import { verifyJson } from "../../../src/crm/verify-json.ts";
-import type { Verify } from "../../../src/mapping/webhooks/verify-rule.ts";
+import type { WebhookRequest } from "../../../src/intake/crm/connector.ts";
+import {
+  jsonEndpoint,
+  type JsonWebhook,
+  verifyJson,
+} from "../../../src/intake/crm/json-webhook.ts";
+import type { Verify } from "../../../src/intake/mapping/webhooks/verify-rule.ts";
 
 const NOW = Date.parse("2026-11-20T09:30:11Z");
 const SECONDS = String(NOW / 1000);

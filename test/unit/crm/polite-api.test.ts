@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
-import type { CrmApi } from "../../../src/crm/api-client.ts";
-import { CRMS } from "../../../src/crm/connectors.ts";
-import { politeApi } from "../../../src/crm/polite-api.ts";
+import { type CrmApi, politeApi } from "../../../src/intake/crm/api-client.ts";
+import { CRMS } from "../../../src/intake/crm/connectors.ts";
 
 test("searches keep their own pace, from the first one; reads may come at once", async () => {
   const found = { kind: "found", body: {} } as const;

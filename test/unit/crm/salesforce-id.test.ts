@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isRecordId, wholeId } from "../../../src/event/crm-event.ts";
+import { isRecordId, wholeId } from "../../../src/intake/crm/salesforce-id.ts";
 
 test.each([
   ["003Qk00000AbC12", "003Qk00000AbC12IAF"],

@@ -1,9 +1,9 @@
 /** Bodies that are about more records than any CRM sends at once. */
 import { expect, test } from "vitest";
-import type { CrmConnector } from "../../../src/crm/connector.ts";
-import { espocrm } from "../../../src/crm/espocrm.ts";
-import { hubspot } from "../../../src/crm/hubspot.ts";
-import { salesforce } from "../../../src/crm/salesforce.ts";
+import type { CrmConnector } from "../../../src/intake/crm/connector.ts";
+import { espocrm } from "../../../src/intake/crm/espocrm.ts";
+import { hubspot } from "../../../src/intake/crm/hubspot.ts";
+import { salesforce } from "../../../src/intake/crm/salesforce.ts";
 
 function eventsOf(connector: CrmConnector, body: unknown, canFetch = true): number {
   const request = {

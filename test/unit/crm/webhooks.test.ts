@@ -1,15 +1,15 @@
 import { createHmac } from "node:crypto";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { parseEvent } from "../../../src/event/crm-event.ts";
-import { parseExactly } from "../../../src/event/exact-json.ts";
-import { dynamics } from "../../../src/crm/dynamics.ts";
-import { espocrm } from "../../../src/crm/espocrm.ts";
-import { hubspot } from "../../../src/crm/hubspot.ts";
-import { pipedrive } from "../../../src/crm/pipedrive.ts";
-import { salesforce } from "../../../src/crm/salesforce.ts";
-import { twenty } from "../../../src/crm/twenty.ts";
-import type { CrmConnector, WebhookRequest } from "../../../src/crm/connector.ts";
-import { WebhookBodyError } from "../../../src/crm/webhook-body.ts";
+import { parseEvent } from "../../../src/core/event/crm-event.ts";
+import { parseExactly } from "../../../src/core/event/exact-json.ts";
+import { dynamics } from "../../../src/intake/crm/dynamics.ts";
+import { espocrm } from "../../../src/intake/crm/espocrm.ts";
+import { hubspot } from "../../../src/intake/crm/hubspot.ts";
+import { pipedrive } from "../../../src/intake/crm/pipedrive.ts";
+import { salesforce } from "../../../src/intake/crm/salesforce.ts";
+import { twenty } from "../../../src/intake/crm/twenty.ts";
+import type { CrmConnector, WebhookRequest } from "../../../src/intake/crm/connector.ts";
+import { WebhookBodyError } from "../../../src/intake/crm/webhook-body.ts";
 import { fixtureText } from "../../support/fixtures.ts";
 
 const NOW = 1_795_215_206_276;

@@ -3,9 +3,9 @@ import { compare } from "../../../src/demo/compare.ts";
 import { planHour } from "../../../src/demo/hour.ts";
 import type { HourOptions } from "../../../src/demo/hour.ts";
 import type { Delivery } from "../../../src/demo/timetable.ts";
-import { parseEvent } from "../../../src/event/crm-event.ts";
-import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
-import { validatePayload } from "../../../src/sync/validate.ts";
+import { parseEvent } from "../../../src/core/event/crm-event.ts";
+import { DEFAULT_TENANT_LISTS } from "../../../src/core/service-spec/tenant-lists.ts";
+import { validatePayload } from "../../../src/core/sync/validate.ts";
 
 const START = Date.parse("2026-03-02T09:00:00Z");
 

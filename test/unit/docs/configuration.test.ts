@@ -1,13 +1,13 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { examineConfig } from "../../../src/config.ts";
+import { examineConfig } from "../../../src/base/config.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
 
-/** The names in the two tables of src/config.ts. */
-const VARIABLES = [...read("src/config.ts").matchAll(/^ {2}"?([A-Z][A-Z_]+)"?[:,]/gm)].map(
+/** The names in the two tables of src/base/config.ts. */
+const VARIABLES = [...read("src/base/config.ts").matchAll(/^ {2}"?([A-Z][A-Z_]+)"?[:,]/gm)].map(
   ([, name = ""]) => name,
 );
 

@@ -4,10 +4,10 @@ import { expect, it } from "vitest";
 import { describeField, summaryOf } from "../../../deploy/describe-field.ts";
 import { fieldsReference } from "../../../deploy/fields-reference.ts";
 import { mappingJsonSchema } from "../../../deploy/mapping-schema.ts";
-import { FIELD_NAMES } from "../../../src/mapping/fields.ts";
-import { FIELDS_OF } from "../../../src/service-spec/business-relation.ts";
-import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
-import { validatePayload } from "../../../src/sync/validate.ts";
+import { FIELD_NAMES } from "../../../src/intake/mapping/fields.ts";
+import { FIELDS_OF } from "../../../src/core/service-spec/business-relation.ts";
+import { DEFAULT_TENANT_LISTS } from "../../../src/core/service-spec/tenant-lists.ts";
+import { validatePayload } from "../../../src/core/sync/validate.ts";
 
 it("docs/fields.md is up to date (node deploy/generate.ts)", () => {
   const file = join(import.meta.dirname, "../../../docs/fields.md");

@@ -5,14 +5,14 @@ import { expect, it } from "vitest";
 const ROOT = join(import.meta.dirname, "../../..");
 const PAGES = ["README.md", "CONTRIBUTING.md", ...globSync("docs/{,crm/}*.md", { cwd: ROOT })];
 
-/** Paths of the repository in code spans, such as `src/sync/decide.ts` or `workers/sync.ts`. */
+/** Paths of the repository in code spans, such as `src/core/sync/decide.ts` or `workers/sync.ts`. */
 const PATH = /`((?:src|workers|test|bench|deploy|docs|mappings|examples)\/[\w./-]*)/g;
 
 it.for(PAGES)("every file that %s names exists", (page) => {
   const text = readFileSync(join(ROOT, page), "utf8");
   const missing = [...text.matchAll(PATH)]
     .map(([, path = ""]) => path)
-    // A pattern such as `src/crm/<name>.ts` ends where its placeholder begins.
+    // A pattern such as `src/intake/crm/<name>.ts` ends where its placeholder begins.
     .filter((path) => !/[/-]$/.test(path) && !existsSync(join(ROOT, path)));
   expect(missing).toEqual([]);
 });
@@ -22,7 +22,7 @@ it("the pages name files", () => {
   expect([...text.matchAll(PATH)].length).toBeGreaterThan(50);
 });
 
-/** A file and what it holds, such as `src/quota/quota.ts` `acquire`. */
+/** A file and what it holds, such as `src/core/quota/quota.ts` `acquire`. */
 const NAME = /`((?:src|workers)\/[\w./-]+\.ts)` `([\w.]+)`/g;
 
 it.for(PAGES)("every name that %s gives beside a file is in that file", (page) => {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { clockCheck } from "../../../src/doctor/clock.ts";
+import { clockCheck } from "../../../src/operate/doctor/clock.ts";
 
 it.each([
   ["ok", 900, 500],

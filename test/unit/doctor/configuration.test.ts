@@ -1,7 +1,7 @@
 import { tmpdir } from "node:os";
 import { expect, it } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { checkConfiguration } from "../../../src/doctor/configuration.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { checkConfiguration } from "../../../src/operate/doctor/configuration.ts";
 
 it("names a token that was issued in the future: no age would ever be told", async () => {
   const SERVICE_TOKEN_ISSUED_AT = new Date(Date.now() + 300 * 86_400_000).toISOString();

@@ -1,8 +1,10 @@
 import { expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
-import { readConfig } from "../../../src/config.ts";
-import { checkProcesses } from "../../../src/doctor/processes.ts";
-import type { Readings } from "../../../src/status/readings.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { checkProcesses } from "../../../src/operate/doctor/processes.ts";
+import { ROLES } from "../../../src/core/state/heartbeats.ts";
+import { sharedSettings } from "../../../src/operate/status/shared-settings.ts";
+import type { Readings } from "../../../src/operate/status/readings.ts";
 
 const process = {
   id: "host:1",
@@ -39,4 +41,28 @@ it("names an outage, which its own request may not meet", () => {
   expect(problems({ outage })).toEqual([
     ["sending", "fail", expect.stringMatching(/^The service gives no usable reply \(.*since/)],
   ]);
+});
+
+it("says whose values it checks, and which the daemon has otherwise", () => {
+  const SERVICE_BASE_URL = "https://service.example";
+  const env = { SERVICE_BASE_URL, MAPPING: "package.json", APPROVALS: "forget" };
+  const own = sharedSettings(readConfig(env), new Set(ROLES), SERVICE_BASE_URL);
+  const shell = (settings: Record<string, string | number>) =>
+    checkProcesses({ ...IDLE, processes: [{ ...process, settings }] }, readConfig(env)).find(
+      ({ name }) => name === "this shell",
+    );
+  const [, hash = ""] = /(\(\w+\))$/.exec(String(own["MAPPING"])) ?? [];
+  // The same file under another name, and a process that has fewer roles.
+  for (const same of [own, {}, { MAPPING: `mapping.yaml ${hash}` }]) {
+    expect(shell(same)).toMatchObject({
+      result: "ok",
+      says: expect.stringContaining("goes by this shell's variables") as string,
+    });
+  }
+  const other = { ...own, MAPPING: "generic", APPROVALS: "none", SERVICE_BASE_URL: "0badcafe" };
+  const says = shell(other)?.says ?? "";
+  expect(shell(other)).toMatchObject({ result: "warn" });
+  expect(says).toContain(`MAPPING is package.json ${hash} here, generic in host:1`);
+  expect(says).toContain("APPROVALS is forget here, none in host:1");
+  expect(says).toMatch(/SERVICE_BASE_URL is \w{8} here, 0badcafe in host:1/);
 });

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { backoffMs, spread } from "../../../src/event/backoff.ts";
+import { backoffMs, spread } from "../../../src/core/event/backoff.ts";
 
 it.for([
   [0, 1000],

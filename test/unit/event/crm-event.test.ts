@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseEvent, splitSubject } from "../../../src/event/crm-event.ts";
+import { parseEvent, splitSubject } from "../../../src/core/event/crm-event.ts";
 
 const NOW = Date.parse("2026-11-20T12:00:00Z");
 const event = {

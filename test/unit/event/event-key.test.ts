@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { contentHashWith } from "../../../src/event/event-order.ts";
+import { contentHashWith } from "../../../src/core/event/event-order.ts";
 
 const EVENT = {
   specversion: "1.0",

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { believableTime, eventOrder, normalTime } from "../../../src/event/event-order.ts";
+import { believableTime, eventOrder, normalTime } from "../../../src/core/event/event-order.ts";
 
 it.each([
   ["2026-11-20T09:30:11.902Z", "2026-11-20T09:30:11.902000000Z"],

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseExactly } from "../../../src/event/exact-json.ts";
+import { parseExactly } from "../../../src/core/event/exact-json.ts";
 
 test.for([
   ["[1234567890123456789]", ["1234567890123456789"]],

@@ -2,7 +2,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 
-const READER = "src/event/job-data.ts";
+const READER = "src/core/event/job-data.ts";
 
 /** Jobs of the queue `sync` are our own, and carry only a crmCode, as text. */
 const READS = [

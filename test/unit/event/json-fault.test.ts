@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { jsonFaultAt } from "../../../src/event/exact-json.ts";
+import { jsonFaultAt } from "../../../src/core/event/exact-json.ts";
 
 test.for([
   ['{"a": }', 1, 7],

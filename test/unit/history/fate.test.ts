@@ -1,14 +1,18 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
-import { fateOf, FATES, rejectedText } from "../../../src/history/fate.ts";
-import { tellStep } from "../../../src/history/step-text.ts";
-import type { RecordFacts, SharedFacts, WaitingState } from "../../../src/history/record-facts.ts";
-import { NOT_OPENED } from "../../../src/state/line.ts";
-import type { Readings } from "../../../src/status/readings.ts";
+import { fateOf, FATES, rejectedText } from "../../../src/people/history/fate.ts";
+import { tellStep } from "../../../src/people/history/step-text.ts";
+import type {
+  RecordFacts,
+  SharedFacts,
+  WaitingState,
+} from "../../../src/people/history/record-facts.ts";
+import { NOT_OPENED } from "../../../src/core/state/line.ts";
+import type { Readings } from "../../../src/operate/status/readings.ts";
 
-import { NO_ORDERS, type LedgerRow } from "../../../src/sync/ledger-row.ts";
-import type { EventStep, Step } from "../../../src/sync/step.ts";
+import { NO_ORDERS, type LedgerRow } from "../../../src/core/sync/ledger-row.ts";
+import type { EventStep, Step } from "../../../src/core/sync/step.ts";
 
 const NOW = Date.parse("2026-11-22T10:45:00Z");
 const at = (time: string) => Date.parse(`2026-11-22T${time}Z`);
@@ -280,7 +284,9 @@ it("names the rule of the first field, and the other fields", () => {
 it("says that a change was dropped with the lane bulk", () => {
   const act = { kind: "act", act: "bulk.cancel", at: at("10:30:00") } as Step;
   const { answer: says, remedy } = answer({ steps: [act] }, sharedWith());
-  expect(says).toMatch(/^its change was dropped by crmsync bulk cancel at 2026-11-22T10:30:00Z; /);
+  expect(says).toMatch(
+    /^its change was dropped with the others of the lane bulk at 2026-11-22T10:30:00Z; /,
+  );
   expect(remedy).toMatch(/reconcile/);
 });
 
@@ -376,8 +382,6 @@ describe("what is not known", () => {
   });
 
   it("does not take a person who was erased for one who never came", () => {
-    expect(answer({ isErased: true }).answer).toBe(
-      "all that was known of it was erased with crmsync forget",
-    );
+    expect(answer({ isErased: true }).answer).toBe("all that was known of it was erased");
   });
 });

@@ -2,7 +2,7 @@ import { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { createTurns } from "../../../src/http/bodies.ts";
+import { createTurns } from "../../../src/intake/http/intake-guard.ts";
 
 /** Bodies that ask for their turn, and the order in which they get it. */
 function asking(most: number) {

@@ -1,16 +1,16 @@
 import { describe, expect, test } from "vitest";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
-import { mapByModule } from "../../../src/mapping/map-by-module.ts";
-import { mapEventRecord } from "../../../src/mapping/map-event-record.ts";
-import { mapRecord } from "../../../src/mapping/map-record.ts";
+import { businessRelationMapping } from "../../../src/intake/mapping/business-relation.ts";
+import { compileMapping } from "../../../src/intake/mapping/compile-mapping.ts";
+import { mapByModule } from "../../../src/intake/mapping/map-by-module.ts";
+import { mapEventRecord } from "../../../src/intake/mapping/map-event-record.ts";
+import { mapRecord } from "../../../src/intake/mapping/map-record.ts";
 import type {
   CrmRecord,
   EventContext,
   Mapping,
   MappingResult,
-} from "../../../src/mapping/mapping.ts";
-import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
+} from "../../../src/intake/mapping/mapping.ts";
+import { readMappingFile } from "../../../src/intake/mapping/read-mapping-file.ts";
 
 const COMPILED = compileMapping(
   readMappingFile(

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
+import { businessRelationMapping } from "../../../src/intake/mapping/business-relation.ts";
+import { DEFAULT_TENANT_LISTS } from "../../../src/core/service-spec/tenant-lists.ts";
 
 const context = {
   type: "crm.record.updated",

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { cleanText } from "../../../src/mapping/clean.ts";
+import { cleanText } from "../../../src/intake/mapping/clean.ts";
 
 test.each([
   ["Zo\u200dë", "Zoë"],

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { compileExpression } from "../../../src/mapping/compile-expression.ts";
+import { compileExpression } from "../../../src/intake/mapping/compile-expression.ts";
 
 const event = { type: "t", source: "/x", subject: "contact/1", object: "contact", recordId: "1" };
 

@@ -2,12 +2,12 @@ import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
-import { mapRecord } from "../../../src/mapping/map-record.ts";
-import { WARNING_REASONS, type CrmRecord } from "../../../src/mapping/mapping.ts";
-import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
-import type { MapRecord } from "../../../src/mapping/map-module.ts";
-import { mapByModule } from "../../../src/mapping/map-by-module.ts";
+import { compileMapping } from "../../../src/intake/mapping/compile-mapping.ts";
+import { mapRecord } from "../../../src/intake/mapping/map-record.ts";
+import { WARNING_REASONS, type CrmRecord } from "../../../src/intake/mapping/mapping.ts";
+import { readMappingFile } from "../../../src/intake/mapping/read-mapping-file.ts";
+import type { MapRecord } from "../../../src/intake/mapping/map-module.ts";
+import { mapByModule } from "../../../src/intake/mapping/map-by-module.ts";
 import { mapRecord as example } from "../../../examples/mapping.ts";
 import { spawnCommand } from "../../support/process.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -82,7 +82,7 @@ async function typeErrors(module: string): Promise<string> {
   await writeFile(file, module);
   const compilerOptions = {
     noEmit: true,
-    paths: { crmsync: [join(ROOT, "src/mapping/map-module.ts")] },
+    paths: { crmsync: [join(ROOT, "src/intake/mapping/map-module.ts")] },
     types: [],
   };
   const project = join(dir.path, "tsconfig.json");

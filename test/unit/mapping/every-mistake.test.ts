@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
-import { checkDeletions } from "../../../src/mapping/check-deletions.ts";
-import { mappingWarnings } from "../../../src/mapping/mapping-warnings.ts";
-import { examineMappingFile } from "../../../src/mapping/read-mapping-file.ts";
+import { checkDeletions, mappingWarnings } from "../../../src/intake/mapping/mapping-warnings.ts";
+import { examineMappingFile } from "../../../src/intake/mapping/read-mapping-file.ts";
 
 const problemsOf = (text: string) => examineMappingFile(text, "m.yaml").problems;
 

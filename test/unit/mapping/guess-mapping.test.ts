@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
-import { guessMapping } from "../../../src/mapping/guess-mapping.ts";
-import { mapRecord } from "../../../src/mapping/map-record.ts";
-import type { CrmRecord } from "../../../src/mapping/mapping.ts";
-import { examineMappingFile } from "../../../src/mapping/read-mapping-file.ts";
+import { compileMapping } from "../../../src/intake/mapping/compile-mapping.ts";
+import { guessMapping } from "../../../src/intake/mapping/guess-mapping.ts";
+import { mapRecord } from "../../../src/intake/mapping/map-record.ts";
+import type { CrmRecord } from "../../../src/intake/mapping/mapping.ts";
+import { examineMappingFile } from "../../../src/intake/mapping/read-mapping-file.ts";
 
 async function guess(record: CrmRecord, object?: string) {
   const guessed = await guessMapping({ record, object, from: "record.json", schema: "./s.json" });

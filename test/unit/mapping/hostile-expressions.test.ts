@@ -3,8 +3,8 @@
  * objects share, or make the process hang or grow. Patterns that backtrack: isolated-mapping.test.ts.
  */
 import { expect, test } from "vitest";
-import { compileExpression } from "../../../src/mapping/compile-expression.ts";
-import { ExpressionError } from "../../../src/mapping/expression-errors.ts";
+import { compileExpression } from "../../../src/intake/mapping/compile-expression.ts";
+import { ExpressionError } from "../../../src/intake/mapping/expression-errors.ts";
 
 const event = { recordId: "7", object: "contact", subject: "contact/7", type: "t", source: "/x" };
 const record = {

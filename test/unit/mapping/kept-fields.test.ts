@@ -1,9 +1,12 @@
 /** `owned: false` and `fill: empty` in mapping files, and the same of modules. */
 import { expect, test } from "vitest";
-import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
-import { keepsOfFile, keepsOfModule } from "../../../src/mapping/keeps-of-mapping.ts";
-import { mapRecord } from "../../../src/mapping/map-record.ts";
-import { examineMappingFile, readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
+import { compileMapping } from "../../../src/intake/mapping/compile-mapping.ts";
+import { keepsOfFile, keepsOfModule } from "../../../src/intake/mapping/keeps-of-mapping.ts";
+import { mapRecord } from "../../../src/intake/mapping/map-record.ts";
+import {
+  examineMappingFile,
+  readMappingFile,
+} from "../../../src/intake/mapping/read-mapping-file.ts";
 import { personMapping } from "../../support/person-mapping.ts";
 
 const problemsOf = (...lines: string[]) =>

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { withoutNulls } from "../../../src/mapping/clean.ts";
-import { FIELD_MAX_LENGTH } from "../../../src/sync/mapped.ts";
+import { withoutNulls } from "../../../src/intake/mapping/clean.ts";
+import { FIELD_MAX_LENGTH } from "../../../src/core/sync/mapped.ts";
 
 const MAPPINGS = join(import.meta.dirname, "../../../mappings");
 

@@ -1,14 +1,14 @@
 /** What becomes of single fields: which are required, which value wins, what a problem says. */
 import { expect, test } from "vitest";
-import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
-import { mapRecord } from "../../../src/mapping/map-record.ts";
-import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
+import { compileMapping } from "../../../src/intake/mapping/compile-mapping.ts";
+import { mapRecord } from "../../../src/intake/mapping/map-record.ts";
+import { readMappingFile } from "../../../src/intake/mapping/read-mapping-file.ts";
 import {
   NO_LISTS,
   tenantListsOf,
   type TenantLists,
-} from "../../../src/service-spec/tenant-lists.ts";
-import { FIELD_MAX_LENGTH } from "../../../src/sync/mapped.ts";
+} from "../../../src/core/service-spec/tenant-lists.ts";
+import { FIELD_MAX_LENGTH } from "../../../src/core/sync/mapped.ts";
 
 const CONTEXT = {
   type: "crm.record.updated",
@@ -42,6 +42,27 @@ test("a type that is none of the specification's has a problem that says so", as
     ],
   });
 });
+
+test.for([
+  ["Nachname", {}, "nothing: the mapping reads `Nachname`, which the record lacks"],
+  [
+    "{ from: Name.Nachname, fallback: lastname }",
+    { Name: {} },
+    "nothing: the mapping reads `Name.Nachname`, `lastname`, which the record lacks",
+  ],
+  // Empty there, and not named wrongly.
+  ["Nachname", { Nachname: null }, "nothing"],
+  ["{ from: Nachname, fallback: lastname }", { Nachname: "" }, "nothing"],
+] as const)(
+  "a required field of %s names what the record lacks: %j",
+  async ([from, record, kind]) => {
+    const fields = `type: { value: Person }, firstName: first, lastName: ${from}`;
+    expect(await map(fields, record)).toMatchObject({
+      kind: "unmappable",
+      problems: [{ field: "lastName", rule: "is required", kind }],
+    });
+  },
+);
 
 test("a required field without a rule is a problem of each record of its variant", async () => {
   const fields = "type: type, firstName: first, lastName: last";

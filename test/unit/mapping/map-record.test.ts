@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
-import { mapRecord } from "../../../src/mapping/map-record.ts";
-import type { CrmRecord } from "../../../src/mapping/mapping.ts";
-import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
-import { mapByModule } from "../../../src/mapping/map-by-module.ts";
+import { compileMapping } from "../../../src/intake/mapping/compile-mapping.ts";
+import { mapRecord } from "../../../src/intake/mapping/map-record.ts";
+import type { CrmRecord } from "../../../src/intake/mapping/mapping.ts";
+import { readMappingFile } from "../../../src/intake/mapping/read-mapping-file.ts";
+import { mapByModule } from "../../../src/intake/mapping/map-by-module.ts";
 
 const MAPPING = compileMapping(
   readMappingFile(

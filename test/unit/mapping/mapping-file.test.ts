@@ -6,13 +6,13 @@ import {
   FIELDS_OF,
   type companySchema,
   type personSchema,
-} from "../../../src/service-spec/business-relation.ts";
+} from "../../../src/core/service-spec/business-relation.ts";
 import { mappingJsonSchema } from "../../../deploy/mapping-schema.ts";
-import { FIELD_NAMES } from "../../../src/mapping/fields.ts";
-import type { FieldName } from "../../../src/mapping/map-module.ts";
-import { mappingWarnings } from "../../../src/mapping/mapping-warnings.ts";
-import { MappingError } from "../../../src/mapping/mapping.ts";
-import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
+import { FIELD_NAMES } from "../../../src/intake/mapping/fields.ts";
+import type { FieldName } from "../../../src/intake/mapping/map-module.ts";
+import { mappingWarnings } from "../../../src/intake/mapping/mapping-warnings.ts";
+import { MappingError } from "../../../src/intake/mapping/mapping.ts";
+import { readMappingFile } from "../../../src/intake/mapping/read-mapping-file.ts";
 
 const PRESETS = join(import.meta.dirname, "../../../mappings");
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { FIELD_NAMES, traitsOf } from "../../../src/mapping/fields.ts";
-import { finderOf, lookUp } from "../../../src/mapping/fold.ts";
-import { normalise, type Wanted } from "../../../src/mapping/normalise/normalise.ts";
+import { FIELD_NAMES, traitsOf } from "../../../src/intake/mapping/fields.ts";
+import { finderOf, lookUp } from "../../../src/intake/mapping/compare-texts.ts";
+import { normalise, type Wanted } from "../../../src/intake/mapping/normalise/normalise.ts";
 
 const LONE_SURROGATE = "\ud800";
 

@@ -2,8 +2,11 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { keysAt } from "../../../src/mapping/mapping-file.ts";
-import { examineMappingFile, readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
+import { keysAt } from "../../../src/intake/mapping/mapping-file.ts";
+import {
+  examineMappingFile,
+  readMappingFile,
+} from "../../../src/intake/mapping/read-mapping-file.ts";
 
 const URL = "url: https://api.acme.example/contacts?since={since}";
 

@@ -1,9 +1,12 @@
 /** Related records in a mapping file (`with`): what is known of them, and mistakes. */
 import { describe, expect, test } from "vitest";
-import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
-import { mapRecord } from "../../../src/mapping/map-record.ts";
-import type { CrmRecord } from "../../../src/mapping/mapping.ts";
-import { examineMappingFile, readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
+import { compileMapping } from "../../../src/intake/mapping/compile-mapping.ts";
+import { mapRecord } from "../../../src/intake/mapping/map-record.ts";
+import type { CrmRecord } from "../../../src/intake/mapping/mapping.ts";
+import {
+  examineMappingFile,
+  readMappingFile,
+} from "../../../src/intake/mapping/read-mapping-file.ts";
 
 const fileWith = (relations: string) => `version: 1
 ignore: [task]

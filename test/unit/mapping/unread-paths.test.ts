@@ -1,11 +1,11 @@
 /** What a mapping reads, and no record of a file has. */
 import { describe, expect, test } from "vitest";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import { parseExpression } from "../../../src/mapping/compile-expression.ts";
-import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
-import { pathsIn } from "../../../src/mapping/expression-tree.ts";
-import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
-import { PathSearch, unreadLines } from "../../../src/mapping/unread-paths.ts";
+import { businessRelationMapping } from "../../../src/intake/mapping/business-relation.ts";
+import { parseExpression } from "../../../src/intake/mapping/compile-expression.ts";
+import { compileMapping } from "../../../src/intake/mapping/compile-mapping.ts";
+import { pathsIn } from "../../../src/intake/mapping/expression-tree.ts";
+import { readMappingFile } from "../../../src/intake/mapping/read-mapping-file.ts";
+import { PathSearch, unreadLines } from "../../../src/intake/mapping/unread-paths.ts";
 
 test.for([
   ["a", ["a"]],

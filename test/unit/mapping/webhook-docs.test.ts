@@ -3,9 +3,9 @@ import { globSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { parseExactly } from "../../../src/event/exact-json.ts";
-import { keysAt } from "../../../src/mapping/mapping-file.ts";
-import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
+import { parseExactly } from "../../../src/core/event/exact-json.ts";
+import { keysAt } from "../../../src/intake/mapping/mapping-file.ts";
+import { readMappingFile } from "../../../src/intake/mapping/read-mapping-file.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const FIXTURES = join(ROOT, "test/fixtures/json");

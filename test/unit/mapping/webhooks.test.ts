@@ -1,15 +1,17 @@
 /** The section `webhooks` of a mapping file: what it accepts, and what its expressions make of bodies. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { CRMS } from "../../../src/crm/connectors.ts";
-import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
-import { compileWebhooks } from "../../../src/mapping/webhooks/compile.ts";
-import { eventTime } from "../../../src/mapping/webhooks/event-time.ts";
-import { operationOfWord } from "../../../src/mapping/webhooks/operation.ts";
-import { FETCH_FROM } from "../../../src/mapping/webhooks/rule.ts";
-import { webhookProblems } from "../../../src/mapping/webhooks/secrets.ts";
-import { translateEvent } from "../../../src/mapping/webhooks/translate-event.ts";
-import { readConfig } from "../../../src/config.ts";
+import { CRMS } from "../../../src/intake/crm/connectors.ts";
+import { readMappingFile } from "../../../src/intake/mapping/read-mapping-file.ts";
+import { compileWebhooks } from "../../../src/intake/mapping/webhooks/compile.ts";
+import { eventTime } from "../../../src/intake/mapping/webhooks/event-time.ts";
+import {
+  operationOfWord,
+  translateEvent,
+} from "../../../src/intake/mapping/webhooks/translate-event.ts";
+import { FETCH_FROM } from "../../../src/intake/mapping/webhooks/rule.ts";
+import { webhookProblems } from "../../../src/intake/mapping/webhooks/webhook.ts";
+import { readConfig } from "../../../src/base/config.ts";
 import { mutated } from "../../support/property.ts";
 
 /** A mapping file with one webhook. */

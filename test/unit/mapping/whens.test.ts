@@ -1,10 +1,13 @@
 /** A record that is left out: which `when` has decided it, by the present mapping. */
 import { expect, test } from "vitest";
-import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
-import { mapRecord } from "../../../src/mapping/map-record.ts";
-import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
-import { readWhens, whensIn } from "../../../src/mapping/read-whens.ts";
-import { failedWhens, leftOutText, type LeftOut } from "../../../src/mapping/whens.ts";
+import { compileMapping } from "../../../src/intake/mapping/compile-mapping.ts";
+import { mapRecord } from "../../../src/intake/mapping/map-record.ts";
+import {
+  readMappingFile,
+  readWhens,
+  whensIn,
+} from "../../../src/intake/mapping/read-mapping-file.ts";
+import { failedWhens, leftOutText, type LeftOut } from "../../../src/intake/mapping/whens.ts";
 
 const FIELDS =
   "    crmCode: $event.recordId\n    fields: { type: { value: Person }, firstName: a, lastName: b }\n";

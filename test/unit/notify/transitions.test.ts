@@ -5,7 +5,7 @@ import {
   type Notice,
   type NotifyState,
   type Topic,
-} from "../../../src/notify/topics.ts";
+} from "../../../src/people/notify/topics.ts";
 
 const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;

@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { expect, test } from "vitest";
-import { cronProblem, lastTime, nextTime } from "../../../src/ops/cron.ts";
+import { cronProblem, lastTime, nextTime } from "../../../src/base/cron.ts";
 
 test.each(["30 2 * * *", "*/15 * * * 1-5", "0 0 1 JAN *"])("%s is a cron expression", (text) => {
   expect(cronProblem(text)).toBe(undefined);
@@ -26,7 +26,7 @@ test("a time counts as reached at its very millisecond", () => {
   expect(nextTime("30 2 * * *", at - 1)).toBe(at);
 });
 
-const MODULE = new URL("../../../src/ops/cron.ts", import.meta.url);
+const MODULE = new URL("../../../src/base/cron.ts", import.meta.url);
 const SCRIPT = `import { zoneProblem } from "${MODULE.href}"; process.stdout.write(zoneProblem(process.env.TZ) ?? "");`;
 
 test.each([

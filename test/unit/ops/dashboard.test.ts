@@ -5,8 +5,8 @@ import { parser } from "@prometheus-io/lezer-promql";
 import { describe, expect, it } from "vitest";
 import { buildDashboard } from "../../../deploy/grafana/dashboard.ts";
 import { ANNOTATIONS, ROWS } from "../../../deploy/grafana/panels.ts";
-import { createMetrics } from "../../../src/status/metrics.ts";
-import { createGauges } from "../../../src/status/gauges.ts";
+import { createMetrics } from "../../../src/operate/status/metrics.ts";
+import { createGauges } from "../../../src/operate/status/gauges.ts";
 
 const root = join(import.meta.dirname, "../../..");
 const panels = ROWS.flatMap((row) => row.panels);

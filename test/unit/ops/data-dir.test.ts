@@ -2,8 +2,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { redisUrlOf } from "../../../src/ops/connect-redis.ts";
-import { DataDirInUse, diskText, lockDataDir } from "../../../src/ops/data-dir.ts";
+import { redisUrlOf } from "../../../src/base/connect-redis.ts";
+import { DataDirInUse, diskText, lockDataDir } from "../../../src/base/data-dir.ts";
 
 function newDir(): string {
   const dir = mkdtempSync(join(tmpdir(), "crmsync-lock-"));

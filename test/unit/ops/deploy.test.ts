@@ -3,9 +3,10 @@ import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "no
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { readConfig } from "../../../src/config.ts";
-import { CONF_FILE } from "../../../src/ops/redis-process.ts";
-import { writeConf } from "../../../src/ops/redis-conf.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { CONF_FILE } from "../../../src/base/redis-process.ts";
+import { writeConf } from "../../../src/base/redis-conf.ts";
+import { spawnCommand } from "../../support/process.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const root = join(import.meta.dirname, "../../..");
@@ -19,6 +20,7 @@ interface ComposeService {
   readonly user?: string;
   readonly networks?: readonly string[];
   readonly restart?: string;
+  readonly entrypoint?: readonly string[];
   readonly ports?: readonly string[];
   readonly logging?: { readonly options: Readonly<Record<string, string>> };
   readonly mem_limit?: string;
@@ -45,7 +47,7 @@ describe("docker-compose.yml", () => {
     for (const port of service.ports ?? []) expect(port).toMatch(/^127\.0\.0\.1:/);
     for (const volume of service.volumes ?? []) {
       const source = volume.split(":")[0] ?? "";
-      if (source.startsWith("./")) expect(existsSync(join(root, source)), source).toBe(true);
+      if (source.startsWith(".//")) expect(existsSync(join(root, source)), source).toBe(true);
     }
   });
 
@@ -107,10 +109,52 @@ describe("docker-compose.yml", () => {
   });
 });
 
+it("a container of Compose ends as the daemon does, and waits after 78 instead of trying for ever", async () => {
+  await using dir = await tempDir();
+  const crmsync = `#!/bin/sh\ntrap 'exit 4' TERM\n[ "$1" = start ] || exit "$1"\necho up\nwhile :; do sleep 0.1; done\n`;
+  writeFileSync(join(dir.path, "crmsync"), crmsync, { mode: 0o755 });
+  const env = { PATH: `${dir.path}:${process.env["PATH"] ?? ""}` };
+  const script = join(root, "deploy/docker/start.sh");
+  const run = (what: string) => spawnCommand("sh", [script, what], { env });
+  await using failed = run("3");
+  expect(await failed.ended).toMatchObject({ code: 3 });
+  await using daemon = run("start");
+  await daemon.line(/^up$/);
+  daemon.kill("SIGTERM");
+  expect(await daemon.ended).toMatchObject({ code: 4 });
+  await using wrong = run("78");
+  await wrong.line(/docker compose up/);
+  const state = await Promise.race([wrong.ended, new Promise((resolve) => setImmediate(resolve))]);
+  expect(state).toBeUndefined();
+  wrong.kill("SIGTERM");
+  expect(await wrong.ended).toMatchObject({ signal: "SIGTERM" });
+  expect(compose.services["crmsync"]?.entrypoint).toEqual(["/bin/sh", "/app/start.sh"]);
+  expect(text("Dockerfile")).toMatch(/^COPY .*deploy\/docker\/start.sh \.\/$/m);
+});
+
+it("the image says what it is, by the release's arguments", () => {
+  const labels = [...text("Dockerfile").matchAll(/org\.opencontainers\.image\.(\w+)=(\S+)/g)];
+  const named = new Map(labels.map(([, name, value]) => [name, value]));
+  const { license } = JSON.parse(text("package.json")) as { license: string };
+  expect(named.get("licenses")).toBe(license);
+  for (const name of ["version", "revision", "source"]) {
+    expect(named.get(name)).toBe(`$${name.toUpperCase()}`);
+    expect(text(".github/workflows/release.yml")).toContain(`            ${name.toUpperCase()}=`);
+  }
+});
+
 describe("deploy/systemd", () => {
   const unit = text("deploy/systemd/crmsync.service");
   const env = text("deploy/systemd/env.example");
   const setting = (name: string): string => new RegExp(`^${name}=(.*)$`, "m").exec(unit)?.[1] ?? "";
+
+  it("hears from the daemon, and starts a silent one anew without a core file of its data", () => {
+    expect(setting("Type")).toBe("notify");
+    expect(setting("NotifyAccess")).toBe("all");
+    expect(Number(setting("WatchdogSec"))).toBeGreaterThan(0);
+    expect(setting("WatchdogSignal")).toBe("SIGKILL");
+    expect(setting("RestartPreventExitStatus")).toBe("78");
+  });
 
   it("has a memory limit above the limit of the embedded Redis", async () => {
     await using dir = await tempDir();
@@ -167,7 +211,8 @@ it("deploy/pin-images.sh writes the digest of every image, and a newer one over 
     execFileSync("sh", [join(dir.path, "deploy/pin-images.sh")], { env });
     return ["docker-compose.yml", "Dockerfile"]
       .flatMap((file) => readFileSync(join(dir.path, file), "utf8").split("\n"))
-      .filter((line) => /^(?: +image:|FROM) /.test(line) && !line.includes("crmsync:local"));
+      .filter((line) => /^(?: +image:|FROM) /.test(line))
+      .filter((line) => !/crmsync:local|FROM scratch/.test(line));
   };
   const [first, second] = [pinned("1"), pinned("2")];
   expect(first).toHaveLength(7);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { expose, formatFor } from "../../../src/ops/exposition.ts";
-import { createMetrics } from "../../../src/status/metrics.ts";
+import { expose, formatFor } from "../../../src/base/exposition.ts";
+import { createMetrics } from "../../../src/operate/status/metrics.ts";
 
 const SPAN = { trace_id: "0af7651916cd43dd8448eb211c80319c", span_id: "b7ad6b7169203331" };
 const PROMETHEUS_2 =

@@ -1,6 +1,6 @@
 import { constants, PerformanceObserver, type PerformanceNodeEntry } from "node:perf_hooks";
 import { expect, test } from "vitest";
-import { giveMemoryBack } from "../../../src/ops/give-memory-back.ts";
+import { giveMemoryBack } from "../../../src/base/give-memory-back.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 /** Collections of all garbage that somebody asked for; V8's own are others. */

@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { prometheusRule } from "../../../deploy/prometheus-rule.ts";
-import { readConfig } from "../../../src/config.ts";
+import { readConfig } from "../../../src/base/config.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const run = promisify(execFile);
@@ -25,7 +25,8 @@ interface Pod {
   readonly volumes: readonly { readonly secret?: { readonly secretName: string } }[];
   readonly containers: readonly {
     readonly envFrom: readonly { readonly configMapRef: { readonly name: string } }[];
-    readonly ports: readonly { readonly name: string }[];
+    readonly image: string;
+    readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
     readonly livenessProbe: { readonly httpGet: { readonly path: string } };
     readonly readinessProbe: {
       readonly httpGet: { readonly path: string };
@@ -43,13 +44,29 @@ interface Document {
     readonly podSelector?: { readonly matchLabels: Labels };
     readonly podMetricsEndpoints?: readonly { readonly port: string }[];
     readonly ingress?: readonly { readonly ports: readonly { readonly port: string }[] }[];
+    readonly egress?: readonly { readonly ports: readonly { readonly port: number }[] }[];
+    readonly ports?: readonly { readonly port: number; readonly targetPort: string }[];
+    readonly unhealthyPodEvictionPolicy?: string;
     readonly template: { readonly metadata: { readonly labels: Labels }; readonly spec: Pod };
   };
 }
 
 interface Kustomization {
   readonly resources: readonly string[];
+  readonly images: readonly { readonly name: string; readonly newTag: string }[];
   readonly configMapGenerator: readonly { readonly name: string; readonly literals: string[] }[];
+}
+
+interface Workflow {
+  readonly jobs: Readonly<
+    Record<
+      string,
+      {
+        readonly strategy?: { readonly matrix: { readonly include: readonly { arch: string }[] } };
+        readonly steps: readonly { readonly run?: string; readonly with?: { tags?: string } }[];
+      }
+    >
+  >;
 }
 
 const read = (path: string): string => readFileSync(join(dir, path), "utf8");
@@ -159,13 +176,62 @@ describe("the manifests", () => {
       const named = [
         ...(spec.podMetricsEndpoints ?? []),
         ...(spec.ingress ?? []).flatMap((rule) => rule.ports),
+        ...(spec.ports ?? []).map(({ targetPort }) => ({ port: targetPort })),
       ];
       for (const { port } of named) expect(known).toContain(port);
     }
   });
 
+  it("name the image that the release pushes, by the version of the package", () => {
+    const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+      version: string;
+    };
+    const [image] = kustomization.images;
+    expect(image).toMatchObject({ name: "crmsync", newTag: version });
+    for (const { spec } of deployments) {
+      for (const { image: name } of spec.template.spec.containers) {
+        expect(name).toBe(`crmsync:${version}`);
+      }
+    }
+    const workflow = parse(
+      readFileSync(join(root, ".github/workflows/release.yml"), "utf8"),
+    ) as Workflow;
+    const { image: build, manifest, package: release } = workflow.jobs;
+    const steps = (job: Workflow["jobs"][string] | undefined) =>
+      (job?.steps ?? []).map(({ run, with: given }) => `${run ?? ""} ${given?.tags ?? ""}`);
+    // The tag of git is v and the version; what is pushed is the version.
+    expect(steps(release).join()).toContain(`"$GITHUB_REF_NAME" = "v$(node -p`);
+    const architectures = build?.strategy?.matrix.include.map(({ arch }) => arch);
+    expect(architectures).toEqual(["amd64", "arm64"]);
+    for (const job of [build, manifest]) {
+      expect(steps(job).join()).toContain("VERSION=${GITHUB_REF_NAME#v}");
+    }
+    expect(steps(build).join()).toContain("${{ env.IMAGE }}:${{ env.VERSION }}-${{ matrix.arch }}");
+    const parts = architectures?.map((arch) => `"$IMAGE:$VERSION-${arch}"`).join(" ");
+    expect(steps(manifest).join()).toContain(`create -t "$IMAGE:$VERSION" ${parts}`);
+    const docs = readFileSync(join(root, "docs/deploy.md"), "utf8");
+    expect(docs).toContain(`newTag: ${version} `);
+  });
+
+  it("let a node be drained while Redis is away, and people reach the console", () => {
+    for (const { spec } of ofKind("PodDisruptionBudget")) {
+      expect(spec.unhealthyPodEvictionPolicy).toBe("AlwaysAllow");
+    }
+    const port = Number(settings["OPS_PORT"]);
+    const consoles = ofKind("Service").find(({ metadata }) => metadata.name.endsWith("console"));
+    expect(consoles?.spec.ports).toMatchObject([{ port, targetPort: "ops" }]);
+    const ports = deployments.flatMap(({ spec }) => spec.template.spec.containers[0]?.ports ?? []);
+    for (const { name, containerPort } of ports) {
+      if (name === "ops") expect(containerPort).toBe(port);
+    }
+    const outwards = ofKind("NetworkPolicy").flatMap(({ spec }) => spec.egress ?? []);
+    // DNS, Redis, its Sentinels, HTTPS
+    const allowed = outwards.flatMap((rule) => rule.ports.map((one) => one.port));
+    expect(new Set(allowed)).toEqual(new Set([53, 6379, 26_379, 443]));
+  });
+
   it("leave the daemon the time that it needs to end, and use its probes", () => {
-    // src/ops/shutdown.ts: an end takes 5 s at most, after the delay.
+    // src/base/shutdown.ts: an end takes 5 s at most, after the delay.
     const needsMs = Number(settings["SHUTDOWN_DELAY_MS"]) + 5000;
     for (const { spec } of deployments) {
       const pod = spec.template.spec;

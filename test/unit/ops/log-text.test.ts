@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import { expect, it } from "vitest";
-import { createLog } from "../../../src/ops/log.ts";
-import { textOf } from "../../../src/ops/log-text.ts";
+import { createLog } from "../../../src/base/log.ts";
+import { textOf } from "../../../src/base/log-text.ts";
 
 it("a line for people has the time, the level, the sentence, the fields, and an error with its stack", () => {
   const lines: string[] = [];

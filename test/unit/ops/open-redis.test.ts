@@ -7,13 +7,13 @@ it("connections to Redis are opened in one place, which knows every form of REDI
   const opening = files.filter(({ text }) => /\bnew (?:\w*Redis|Cluster)\(/.test(text));
   expect(opening.map(({ path }) => path).toSorted()).toEqual(
     [
-      "src/ops/open-redis.ts",
+      "src/base/open-redis.ts",
       // It asks Sentinels and nodes of a Cluster.
-      "src/ops/redis-primary.ts",
+      "src/base/redis-primary.ts",
       // As BullMQ makes its own connections of such a client.
-      "src/ops/tenant-redis.ts",
+      "src/base/tenant-redis.ts",
       // With the options of a client that the factory has opened.
-      "src/quota/sliding-log.ts",
+      "src/core/quota/sliding-log.ts",
     ].toSorted(),
   );
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { allPrintable, printable, printableLines } from "../../../src/ops/printable.ts";
+import { allPrintable, printable, printableLines } from "../../../src/base/printable.ts";
 
 test.for([
   ["colour and cursor", "\u001b[31mred\u001b[2J", "\\u001b[31mred\\u001b[2J"],

@@ -8,7 +8,7 @@ const PRIVATE = [
   // Members of BullMQ and Bottleneck that are no part of their API.
   /\b(?:limitUntil|lockManager|moveToActive|_queues|_scheduled|_store)\b/,
   /\bDate\.now\s*=(?!=)/,
-  // One flag is needed (src/ops/v8-flags.ts).
+  // One flag is needed (src/base/v8-flags.ts).
   /setFlagsFromString\((?!"--no-concurrent-sparkplug"\))/,
 ];
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { createRareLog, type Logger } from "../../../src/ops/log.ts";
+import { createRareLog, type Logger } from "../../../src/base/log.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

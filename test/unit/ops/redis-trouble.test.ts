@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { redisTrouble } from "../../../src/ops/redis-trouble.ts";
+import { redisTrouble } from "../../../src/base/redis-trouble.ts";
 
 test.each([
   ["OOM command not allowed when used memory > 'maxmemory'.", /full .*write/, "redisnearlyfull"],
@@ -20,6 +20,9 @@ test.each([
     /does not allow its user/,
     "stateunreadable",
   ],
+  ["ASK 13874 127.0.0.1:18932", /moving our hash slot/, "redisrejectswrites"],
+  ["TRYAGAIN Multiple keys request during rehashing", /moving our hash slot/, "redisrejectswrites"],
+  ["CLUSTERDOWN The cluster is down", /lacks a node/, "redisrejectswrites"],
   ["WRONGTYPE Operation against a key", /rejects a command/, "stateunreadable"],
 ])("%s leads to the remedy of its cause, and is said once", (message, says, alert) => {
   const trouble = redisTrouble(Object.assign(new Error(message), { name: "ReplyError" }));

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { describeRedis, parseRedisUrl, withoutPassword } from "../../../src/ops/redis-url.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { describeRedis, parseRedisUrl, withoutPassword } from "../../../src/base/redis-url.ts";
 
 it.each([
   ["redis://localhost", "Redis at localhost:6379", {}],

@@ -1,8 +1,8 @@
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { readSecret, secretRules } from "../../../src/ops/secret-variable.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { readSecret, secretRules } from "../../../src/base/secret-variable.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 test("a file that cannot be used any more is told, and its last value stays in force", async () => {

@@ -1,7 +1,7 @@
 import { ExportResultCode, type ExportResult } from "@opentelemetry/core";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { createLog } from "../../../src/ops/log.ts";
-import { reportOutages } from "../../../src/ops/tracing-export.ts";
+import { createLog } from "../../../src/base/log.ts";
+import { reportOutages } from "../../../src/base/tracing-export.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

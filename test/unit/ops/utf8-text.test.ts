@@ -1,6 +1,6 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import { linesOfUtf8, textOfUtf8 } from "../../../src/ops/utf8-text.ts";
+import { linesOfUtf8, textOfUtf8 } from "../../../src/base/utf8-text.ts";
 
 const latin1 = (text: string) => Buffer.from(text, "latin1");
 

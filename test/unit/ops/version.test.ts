@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import { nodeProblem } from "../../../src/ops/version.ts";
+import { nodeProblem } from "../../../src/base/version.ts";
 import { spawnNode } from "../../support/process.ts";
 
 const MAIN = fileURLToPath(new URL("../../../src/cli/main.ts", import.meta.url));

@@ -1,7 +1,7 @@
 import { lstat, readFile, readdir, stat, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
-import { writeWhole } from "../../../src/ops/write-whole.ts";
+import { writeWhole } from "../../../src/base/write-whole.ts";
 import { temporaryFile } from "../../support/temporary-file.ts";
 
 test("an older file stays until a new one is complete, and a failed one leaves nothing", async () => {

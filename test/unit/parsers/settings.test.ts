@@ -3,13 +3,13 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { ConfigError, readConfig } from "../../../src/config.ts";
-import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
-import { examineMappingFile } from "../../../src/mapping/read-mapping-file.ts";
-import { remainingOf, resetInMs, waitAskedMs } from "../../../src/quota/retry-after.ts";
+import { ConfigError, readConfig } from "../../../src/base/config.ts";
+import { compileMapping } from "../../../src/intake/mapping/compile-mapping.ts";
+import { examineMappingFile } from "../../../src/intake/mapping/read-mapping-file.ts";
+import { remainingOf, resetInMs, waitAskedMs } from "../../../src/base/retry-after.ts";
 import { Cursors } from "../../../src/sandbox/cursors.ts";
 import { parseListParameters } from "../../../src/sandbox/list-parameters.ts";
-import { classify } from "../../../src/service/reply.ts";
+import { classify } from "../../../src/core/service/reply.ts";
 import { holdsFor, hostileText } from "../../support/property.ts";
 
 const NOW = Date.now();

@@ -1,12 +1,12 @@
 /** What `crmsync preview` says of an update that carries over what others maintain. */
 import { stripVTControlCharacters } from "node:util";
 import { expect, test } from "vitest";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import { previewOne, type Body } from "../../../src/preview/preview-one.ts";
-import { printOne, printSummary, summarise } from "../../../src/preview/print.ts";
-import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
-import { fingerprintWith } from "../../../src/sync/fingerprint.ts";
-import { NO_ORDERS, rowOf } from "../../../src/sync/ledger-row.ts";
+import { businessRelationMapping } from "../../../src/intake/mapping/business-relation.ts";
+import { previewOne, type Body } from "../../../src/whole/preview/preview-one.ts";
+import { printOne, printSummary, summarise } from "../../../src/whole/preview/print.ts";
+import { DEFAULT_TENANT_LISTS } from "../../../src/core/service-spec/tenant-lists.ts";
+import { fingerprintWith } from "../../../src/core/sync/fingerprint.ts";
+import { NO_ORDERS, rowOf } from "../../../src/core/sync/ledger-row.ts";
 
 const mapping = {
   ...businessRelationMapping,

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Preview } from "../../../src/preview/preview-one.ts";
-import { printSummary, summarise, type PlacedPreview } from "../../../src/preview/print.ts";
+import type { Preview } from "../../../src/whole/preview/preview-one.ts";
+import { printSummary, summarise, type PlacedPreview } from "../../../src/whole/preview/print.ts";
 
 const preview = (crmCode: string, changes: Partial<Preview> = {}): PlacedPreview => ({
   place: crmCode,

@@ -1,9 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import { previewOne, unknownService } from "../../../src/preview/preview-one.ts";
-import { readInputs } from "../../../src/preview/read-records.ts";
+import { businessRelationMapping } from "../../../src/intake/mapping/business-relation.ts";
+import { previewOne, unknownService } from "../../../src/whole/preview/preview-one.ts";
+import { readInputs } from "../../../src/whole/preview/read-records.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 async function read(content: string | Buffer) {

@@ -2,13 +2,13 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { parseEvent } from "../../../src/event/crm-event.ts";
-import { compileMapping } from "../../../src/mapping/compile-mapping.ts";
-import { mapRecord } from "../../../src/mapping/map-record.ts";
-import type { Mapping } from "../../../src/mapping/mapping.ts";
-import { readMappingFile } from "../../../src/mapping/read-mapping-file.ts";
-import { previewOne, unknownService } from "../../../src/preview/preview-one.ts";
-import { inputsOfEvent } from "../../../src/preview/read-records.ts";
+import { parseEvent } from "../../../src/core/event/crm-event.ts";
+import { compileMapping } from "../../../src/intake/mapping/compile-mapping.ts";
+import { mapRecord } from "../../../src/intake/mapping/map-record.ts";
+import type { Mapping } from "../../../src/intake/mapping/mapping.ts";
+import { readMappingFile } from "../../../src/intake/mapping/read-mapping-file.ts";
+import { previewOne, unknownService } from "../../../src/whole/preview/preview-one.ts";
+import { inputsOfEvent } from "../../../src/whole/preview/read-records.ts";
 
 const page = (name: string) =>
   readFileSync(join(import.meta.dirname, "../../../docs", name), "utf8");

@@ -1,10 +1,14 @@
 import { expect, test } from "vitest";
-import type { ChangesPage, CursorLost, ObjectChanges } from "../../../src/crm/change-puller.ts";
-import type { ListedPage, NotListed } from "../../../src/crm/record-lister.ts";
-import { contentHashWith } from "../../../src/event/event-order.ts";
-import { isMissedByWebhooks, type PulledEvent } from "../../../src/pull/pulled-events.ts";
-import { PullFailed, pullObject, type ObjectToPull } from "../../../src/pull/pull-object.ts";
-import type { PulledIds, PulledObject } from "../../../src/state/pulls.ts";
+import type {
+  ChangesPage,
+  CursorLost,
+  ObjectChanges,
+} from "../../../src/intake/crm/change-puller.ts";
+import type { ListedPage, NotListed } from "../../../src/intake/crm/record-lister.ts";
+import { contentHashWith } from "../../../src/core/event/event-order.ts";
+import { isMissedByWebhooks, type PulledEvent } from "../../../src/intake/pull/pulled-events.ts";
+import { PullFailed, pullObject, type ObjectToPull } from "../../../src/intake/pull/pull-object.ts";
+import type { PulledIds, PulledObject } from "../../../src/core/state/pulls.ts";
 
 const NOW = Date.parse("2026-11-27T12:00:00Z");
 const TIME = "2026-11-27T11:58:00.000Z";

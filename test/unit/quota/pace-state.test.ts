@@ -1,22 +1,20 @@
 /** The rules of turns, of stops after a 429, and of bursts: pure, in virtual time. */
 import { expect, test } from "vitest";
 import {
-  claimTurn,
-  learnReply,
-  missReply,
-  paceRules,
+  learn,
+  NEW,
   pacingOf,
-  parsePaceState,
   returnTurn,
-  throttle,
+  takeTurn,
+  type PaceRules,
   type PaceState,
-} from "../../../src/quota/pace-state.ts";
+} from "../../../src/core/quota/pacing.ts";
 
 const NOW = 1_764_000_000_000;
-const NEW = parsePaceState("");
 const LIMITS = { burst: 20, perHour: 1000, hourMs: 3_600_000 };
-const FREE = paceRules({ ...LIMITS, pacing: "burst" });
-const AUTO = paceRules({ ...LIMITS, pacing: "auto" });
+const FREE: PaceRules = { ...LIMITS, pacing: "burst" };
+const AUTO: PaceRules = { ...LIMITS, pacing: "auto" };
+const STEADY: PaceRules = { ...LIMITS, pacing: "steady" };
 const AT_ONCE = { intervalMs: 0, early: 0 };
 const SCARCE = { intervalMs: 3600, early: 3 / 4 };
 
@@ -27,7 +25,7 @@ const claim = (
   rules = FREE,
 ) => {
   const { pace = AT_ONCE, lowestRank } = given;
-  return claimTurn(state, now, { pace, lowestRank }, rules);
+  return takeTurn({ now, state, lowestRank }, pace, rules);
 };
 
 /** The state after a turn that is there. */
@@ -38,7 +36,7 @@ function taken(...args: Parameters<typeof claim>): PaceState {
 }
 
 const throttled = (state: PaceState, now: number, given: object = {}, rules = AUTO) =>
-  throttle(state, now, { askedMs: 1000, unexplained: true, random: 0, ...given }, rules);
+  learn(state, now, { askedMs: 1000, unexplained: true, random: 0, ...given }, rules);
 
 test("turns at an even pace follow each other, and a late one lets the next be early", () => {
   let state = taken({ ...NEW, turn: NOW }, NOW + 3600, { pace: SCARCE });
@@ -64,20 +62,18 @@ test("a record that waits takes its turn early by three quarters of its lead", (
 });
 
 test("a turn that is returned is there again", () => {
-  const steady = paceRules({ ...LIMITS, pacing: "steady" });
   const state = { ...NEW, turn: NOW - 10_000, tat: NOW };
-  const turn = taken(state, NOW, { pace: SCARCE }, steady);
-  const given = { intervalMs: 3600, pacing: "steady" as const };
-  expect(returnTurn(turn, given, steady).tat).toBe(NOW);
-  expect(returnTurn(turn, given, steady).turn).toBe(turn.turn - 3600);
+  const turn = taken(state, NOW, { pace: SCARCE }, STEADY);
+  const returned = returnTurn(turn, { turnMs: 3600, pacing: "steady" }, STEADY);
+  expect(returned.tat).toBe(NOW);
+  expect(returned.turn).toBe(turn.turn - 3600);
 });
 
 test("steady pacing lets half a burst through at once, then one request for each token", () => {
-  const steady = paceRules({ ...LIMITS, pacing: "steady" });
   let state = NEW;
-  for (let n = 0; n < 10; n += 1) state = taken(state, NOW, {}, steady);
-  expect(claim(state, NOW, {}, steady)).toBe(3600);
-  expect(claim(state, NOW + 3600, {}, steady)).not.toBeTypeOf("number");
+  for (let n = 0; n < 10; n += 1) state = taken(state, NOW, {}, STEADY);
+  expect(claim(state, NOW, {}, STEADY)).toBe(3600);
+  expect(claim(state, NOW + 3600, {}, STEADY)).not.toBeTypeOf("number");
 });
 
 test("a stop is only ever extended, and ends turns of every kind", () => {
@@ -110,7 +106,7 @@ test("after a 429 one request goes alone, until a reply is no 429", () => {
   let state = throttled(NEW, NOW, {}, FREE);
   state = taken(state, NOW + 1000);
   expect(claim(state, NOW + 1000)).toBe(20);
-  state = learnReply(state);
+  state = learn(state, NOW + 1050, "answered", FREE);
   expect(taken(taken(state, NOW + 1100), NOW + 1100).alone).toBe(0);
   // A process that died with it stops the others for 35 s.
   const dead = taken(throttled(NEW, NOW, {}, FREE), NOW + 1000);
@@ -122,7 +118,7 @@ test("an unexplained 429 makes pacing steady for a day, unless a request may be 
   expect(pacingOf(steady, NOW + 86_399_999, "auto")).toBe("steady");
   expect(pacingOf(steady, NOW + 86_400_000, "auto")).toBe("burst");
   expect(pacingOf(steady, NOW, "burst")).toBe("burst");
-  const late = throttled(missReply(NEW, NOW - 299_000), NOW);
+  const late = throttled(learn(NEW, NOW - 299_000, "none", AUTO), NOW);
   expect(pacingOf(late, NOW, "auto")).toBe("burst");
   expect(pacingOf(throttled(NEW, NOW, { unexplained: false }), NOW, "auto")).toBe("burst");
 });

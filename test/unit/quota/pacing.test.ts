@@ -6,10 +6,11 @@ import {
   drainsInMs,
   paceOf,
   HOUR_PARTS,
-  turnAt,
+  NEW,
+  takeTurn,
   type PacingView,
-} from "../../../src/quota/pacing.ts";
-import { flowOf, SLICES_KEPT, sliceMs } from "../../../src/sync/rank.ts";
+} from "../../../src/core/quota/pacing.ts";
+import { flowOf, SLICES_KEPT, sliceMs } from "../../../src/core/sync/rank.ts";
 
 const HOUR_MS = 3_600_000;
 const EVEN_MS = 3600;
@@ -45,11 +46,14 @@ test("A flow that does not fit is spread over the hour, and a turn may be taken 
 
 test("A turn comes earlier for a larger lead, never later, and never before its record is due", () => {
   const pace = { intervalMs: 3600, early: 2 / 3 };
-  expect(turnAt(pace, 100_000, undefined)).toBe(103_600);
-  expect(turnAt(pace, 100_000, 200_000)).toBe(103_600);
+  const rules = { pacing: "burst", perHour: 1000, hourMs: HOUR_MS, burst: 20 } as const;
+  const waits = (turn: number, lowestRank: number | undefined, early = pace.early) =>
+    takeTurn({ now: 0, state: { ...NEW, turn }, lowestRank }, { ...pace, early }, rules);
+  expect(waits(100_000, undefined)).toBe(103_600);
+  expect(waits(100_000, 200_000)).toBe(103_600);
   // 36 s after its rank, a lead of 36 s takes the turn early by 24 s.
-  expect(turnAt(pace, 96_400, 40_000)).toBeCloseTo(76_000, 6);
-  expect(turnAt({ ...pace, early: 0 }, 100_000, 0)).toBe(103_600);
+  expect(waits(96_400, 40_000)).toBeCloseTo(76_000, 6);
+  expect(waits(100_000, 0, 0)).toBe(103_600);
 });
 
 test("While few records wait, a few requests stay unspent", () => {

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import { remainingOf, resetInMs, waitAskedMs } from "../../../src/quota/retry-after.ts";
+import { remainingOf, resetInMs, waitAskedMs } from "../../../src/base/retry-after.ts";
 
 const NOW = Date.parse("2026-11-20T09:30:00.000Z");
 const at = (ms: number) => new Date(NOW + ms).toUTCString();

@@ -1,10 +1,15 @@
 import { expect, test } from "vitest";
-import { changedFields, compare, digestsOf, resolve } from "../../../src/reconcile/compare.ts";
-import { variantOf } from "../../../src/service-spec/business-relation.ts";
-import { bodyOf, decide, type Known } from "../../../src/sync/decide.ts";
-import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
-import { rowOf, rowWithoutProof } from "../../../src/sync/ledger-row.ts";
-import type { WantedStatus } from "../../../src/sync/mapped.ts";
+import {
+  changedFields,
+  compare,
+  digestsOf,
+  resolve,
+} from "../../../src/whole/reconcile/compare.ts";
+import { variantOf } from "../../../src/core/service-spec/business-relation.ts";
+import { bodyOf, decide, type Known } from "../../../src/core/sync/decide.ts";
+import { fingerprintOf } from "../../../src/core/sync/fingerprint.ts";
+import { rowOf, rowWithoutProof } from "../../../src/core/sync/ledger-row.ts";
+import type { WantedStatus } from "../../../src/core/sync/mapped.ts";
 
 const PERSON = { type: "Person", crmCode: "1", firstName: "Ada", lastName: "Muster" };
 const COMPANY = { type: "Company", crmCode: "1", name: "Muster AG" };
@@ -96,8 +101,9 @@ test("A kept field differs only where the service has no value to keep", () => {
 
 const ROW = rowOf(PERSON, 0, fingerprintOf);
 const ordersAt = (order: string) => ({ fields: order, status: order, is: "mapped" }) as const;
+const FIELDS = { payload: "", variant: "Person", event: "", writer: undefined } as const;
 const stagedAt = (order: string, fingerprint: string) =>
-  ({ status: { order, is: "mapped" }, fingerprint }) as const;
+  ({ status: { order, is: "mapped" }, fields: { ...FIELDS, order, fingerprint } }) as const;
 const WANTED = { status: "mapped", fingerprint: "new", ends: false, order: "2026-02" } as const;
 
 test.for([

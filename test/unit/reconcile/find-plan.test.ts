@@ -2,9 +2,9 @@
 import { appendFile, mkdir, readFile, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { readConfig } from "../../../src/config.ts";
-import { findPlan, planPage } from "../../../src/reconcile/find-plan.ts";
-import { writePlan, type PlanEntry } from "../../../src/reconcile/plan-file.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { findPlan, planPage } from "../../../src/whole/reconcile/find-plan.ts";
+import { writePlan, type PlanEntry } from "../../../src/whole/reconcile/plan-file.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const headerOf = (id: string) => ({

@@ -1,7 +1,12 @@
 import { expect, test } from "vitest";
-import { stopFor, type GuardOptions, type LackingObjects } from "../../../src/reconcile/guards.ts";
-import type { Summary } from "../../../src/reconcile/summary.ts";
-import { NO_DRIFT } from "../../../src/sync/drift.ts";
+import {
+  stopFor,
+  type GuardOptions,
+  type LackingObjects,
+} from "../../../src/whole/reconcile/guards.ts";
+import type { Summary } from "../../../src/whole/reconcile/summary.ts";
+import { NO_DRIFT } from "../../../src/core/sync/drift.ts";
+import { tenantProblems, unlistedValue } from "../../../src/core/sync/validate.ts";
 
 const COUNTS = {
   equal: 1000,
@@ -227,4 +232,34 @@ test("a stop for a field tells its numbers, examples and the option", () => {
     "email is not equal on 58 of 60 relations of type Person (50 changed, 8 emptied), as p1, p2:",
   );
   expect(stop?.says).toMatch(/--show-values.*--accept email$/);
+});
+
+test("records that cannot be used are told with the most frequent reason, and what follows from it", () => {
+  const says = (field: string, rule: string, value?: string) =>
+    stopFor(
+      summary({
+        counts: { invalid: 750 },
+        reasons: [{ field, rule, kind: "", value, count: 740 }],
+      }),
+      NO_LEAVE,
+      {},
+    )?.says;
+  const list = { values: new Set(["geneva"]), isRequired: false, multiSelect: true };
+  const lists = new Map([["branch", list]]);
+  const [problem] = tenantProblems({ branch: ["zurich"] }, "Person", lists);
+  expect(problem && unlistedValue(problem, { branch: ["zurich"] })).toBe("zurich");
+  expect(says("branch", problem?.rule ?? "", "zurich")).toBe(
+    '750 of 1000 records cannot be used, most often because branch "zurich": not on the tenant\'s list (740): correct the mapping or the export, or have the tenant allow the value',
+  );
+  // An address is no item of a list, and no other field shows its value.
+  const [address] = tenantProblems({ branch: ["ada@muster.example"] }, "Person", lists);
+  expect(address && unlistedValue(address, { branch: ["ada@muster.example"] })).toBeUndefined();
+  const required = { field: "lastName", rule: "is required", kind: "nothing" };
+  expect(unlistedValue(required, { lastName: "Muster" })).toBeUndefined();
+  expect(says("branch", "must be one of the tenant's values (see schema-config)")).toBe(
+    "750 of 1000 records cannot be used, most often because branch must be one of the tenant's values (see schema-config) (740): correct the mapping or the export, or have the tenant allow the value",
+  );
+  expect(says("lastName", "is required")).toMatch(
+    /most often because lastName is required \(740\): the export has other columns/,
+  );
 });

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { Mapping } from "../../../src/mapping/mapping.ts";
-import { ingest } from "../../../src/reconcile/ingest.ts";
-import { WorkFile } from "../../../src/reconcile/work-file.ts";
-import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
+import type { Mapping } from "../../../src/intake/mapping/mapping.ts";
+import { ingest } from "../../../src/whole/reconcile/ingest.ts";
+import { WorkFile } from "../../../src/whole/reconcile/work-file.ts";
+import { fingerprintOf } from "../../../src/core/sync/fingerprint.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 /** Each record says what the mapping makes of it. */

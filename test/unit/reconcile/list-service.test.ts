@@ -1,17 +1,17 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { Permit } from "../../../src/quota/permit.ts";
-import { ingest } from "../../../src/reconcile/ingest.ts";
+import type { Permit } from "../../../src/core/quota/permit.ts";
+import { ingest } from "../../../src/whole/reconcile/ingest.ts";
 import {
   forgetOldListing,
   listService,
   type ServiceToList,
-} from "../../../src/reconcile/list-service.ts";
-import type { SnapshotEvent } from "../../../src/reconcile/read-events.ts";
-import { WorkFile } from "../../../src/reconcile/work-file.ts";
-import { businessRelationMapping } from "../../../src/mapping/business-relation.ts";
-import type { Reply } from "../../../src/service/reply.ts";
-import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
+} from "../../../src/whole/reconcile/list-service.ts";
+import type { SnapshotEvent } from "../../../src/whole/reconcile/read-events.ts";
+import { WorkFile } from "../../../src/whole/reconcile/work-file.ts";
+import { businessRelationMapping } from "../../../src/intake/mapping/business-relation.ts";
+import type { Reply } from "../../../src/core/service/reply.ts";
+import { fingerprintOf } from "../../../src/core/sync/fingerprint.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const person = (n: number) => {
@@ -190,6 +190,6 @@ test("A second process cannot work on the same comparison", async () => {
   await using dir = await tempDir();
   const file = join(dir.path, "work.sqlite");
   const work = new WorkFile(file);
-  expect(() => new WorkFile(file)).toThrow(/another crmsync reconcile/);
+  expect(() => new WorkFile(file)).toThrow(/another comparison/);
   work.remove();
 });

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { openSnapshot } from "../../../src/reconcile/open-snapshot.ts";
+import { openSnapshot } from "../../../src/whole/reconcile/open-snapshot.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 test("a pipe is refused, because a snapshot is read more than once", async () => {

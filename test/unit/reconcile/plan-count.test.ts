@@ -1,8 +1,8 @@
 /** What of a plan counts as repaired. */
 import { expect, test } from "vitest";
-import { PlanCount } from "../../../src/reconcile/plan-count.ts";
-import type { OpenPlan, PlanEntry } from "../../../src/reconcile/plan-file.ts";
-import type { PlanProgress } from "../../../src/state/reconciliations.ts";
+import { PlanCount } from "../../../src/whole/reconcile/plan-count.ts";
+import type { OpenPlan, PlanEntry } from "../../../src/whole/reconcile/plan-file.ts";
+import type { PlanProgress } from "../../../src/core/state/reconciliations.ts";
 
 const PLAN = { file: "plan", entries: 4, header: { id: "a", requests: 4 } } as OpenPlan;
 

@@ -1,18 +1,18 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { askedPlan } from "../../../src/approvals/decide.ts";
-import { stillTrue } from "../../../src/reconcile/apply-entry.ts";
+import { askedPlan } from "../../../src/people/approvals/asked-about.ts";
+import { stillTrue } from "../../../src/whole/reconcile/apply-entry.ts";
 import {
   entriesOf,
   openPlan,
   writePlan,
   type PlanEntry,
-} from "../../../src/reconcile/plan-file.ts";
-import { writeReport } from "../../../src/reconcile/report.ts";
-import { WorkFile } from "../../../src/reconcile/work-file.ts";
-import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
-import { rowOf, rowWithoutProof } from "../../../src/sync/ledger-row.ts";
+} from "../../../src/whole/reconcile/plan-file.ts";
+import { writeReport } from "../../../src/whole/reconcile/report.ts";
+import { WorkFile } from "../../../src/whole/reconcile/work-file.ts";
+import { fingerprintOf } from "../../../src/core/sync/fingerprint.ts";
+import { rowOf, rowWithoutProof } from "../../../src/core/sync/ledger-row.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const HEADER = {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { EventContext, Mapping } from "../../../src/mapping/mapping.ts";
-import { requireNoSource } from "../../../src/reconcile/plan-record.ts";
-import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
+import type { EventContext, Mapping } from "../../../src/intake/mapping/mapping.ts";
+import { requireNoSource } from "../../../src/whole/reconcile/plan-record.ts";
+import { fingerprintOf } from "../../../src/core/sync/fingerprint.ts";
 
 const event = {
   place: "item 1",

@@ -1,8 +1,8 @@
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { writeReport } from "../../../src/reconcile/report.ts";
-import { WorkFile } from "../../../src/reconcile/work-file.ts";
+import { writeReport } from "../../../src/whole/reconcile/report.ts";
+import { WorkFile } from "../../../src/whole/reconcile/work-file.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 test("A report in CSV has no cell that a spreadsheet takes for a formula", async () => {

@@ -3,8 +3,8 @@ import {
   companySchema,
   FIELDS_OF,
   personSchema,
-} from "../../../src/service-spec/business-relation.ts";
-import { problemsOf } from "../../../src/event/problem.ts";
+} from "../../../src/core/service-spec/business-relation.ts";
+import { problemsOf } from "../../../src/core/event/problem.ts";
 
 const person = { type: "Person", crmCode: "4711", firstName: "Ada", lastName: "Muster" };
 const company = { type: "Fund", crmCode: "C-1", name: "Alpha SICAV" };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { cut } from "../../../src/service-spec/characters.ts";
+import { cut } from "../../../src/core/service-spec/characters.ts";
 
 test.for([
   ["abc", 3, "abc"],

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { listChanges } from "../../../src/service-spec/list-changes.ts";
-import { tenantListsOf } from "../../../src/service-spec/tenant-lists.ts";
+import { listChanges } from "../../../src/core/service-spec/list-changes.ts";
+import { tenantListsOf } from "../../../src/core/service-spec/tenant-lists.ts";
 
 type Field = { values?: string[]; isRequired?: boolean; multiSelect?: boolean };
 const lists = (service?: Field) => tenantListsOf(service ? { service } : {});

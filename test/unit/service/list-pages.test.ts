@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { PageLoop } from "../../../src/service/list-pages.ts";
+import { PageLoop } from "../../../src/core/service/list-pages.ts";
 
 const page = (codes: string, nextCursor?: string) => ({
   kind: "page" as const,

@@ -4,7 +4,7 @@ import {
   type Operation,
   type HttpResponse,
   type SentRequest,
-} from "../../../src/service/reply.ts";
+} from "../../../src/core/service/reply.ts";
 
 const JSON_TYPE = "application/json; charset=utf-8";
 const response = (

@@ -2,10 +2,10 @@ import { readdir, readlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
-import type { Reading } from "../../../src/snapshot/item.ts";
-import { readSnapshot } from "../../../src/snapshot/read-snapshot.ts";
-import { linesOf } from "../../../src/snapshot/read-text.ts";
-import { scanFile } from "../../../src/snapshot/scan-file.ts";
+import type { Reading } from "../../../src/intake/snapshot/item.ts";
+import { readSnapshot } from "../../../src/intake/snapshot/read-snapshot.ts";
+import { linesOf } from "../../../src/intake/snapshot/read-text.ts";
+import { scanFile } from "../../../src/intake/snapshot/scan-file.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 async function read(

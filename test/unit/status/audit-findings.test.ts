@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { auditFindings } from "../../../src/status/process-findings.ts";
-import type { Readings } from "../../../src/status/readings.ts";
-import { stopsIn } from "../../../src/status/stops.ts";
+import { auditFindings } from "../../../src/operate/status/process-findings.ts";
+import type { Readings } from "../../../src/operate/status/readings.ts";
+import { stopsIn } from "../../../src/operate/status/stops.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");
 
@@ -15,7 +15,7 @@ const processOf = (id: string, auditFailure?: string, roles = ["sync"]) => ({
 });
 
 const readings = (processes: ReturnType<typeof processOf>[], actWaitsSince?: number): Readings =>
-  ({ now: NOW, processes, actWaitsSince }) as unknown as Readings;
+  ({ now: NOW, processes, actWaitsSince, auditHeads: {} }) as unknown as Readings;
 
 const says = (...given: Parameters<typeof readings>) =>
   Array.from(auditFindings(readings(...given)), (one) => one.says);
@@ -55,4 +55,20 @@ it("is a stop when no process with the role sync can write", () => {
 it("names an act that no process writes", () => {
   const [first] = says([processOf("a")], NOW - 120_000);
   expect(first).toMatch(/^An act of an operator waits since .* no running process .* AUDIT_LOG\.$/);
+});
+
+it("names a trail of which lines were gone, for a week", () => {
+  const head = { seq: 3, hash: "h", where: "/var/log/audit.log on web1", at: NOW };
+  const of = (lostAt?: number) => {
+    const auditHeads = { c1: { ...head, lostAt }, c2: head };
+    const all = { ...readings([processOf("a")]), auditHeads } as unknown as Readings;
+    return Array.from(auditFindings(all), (one) => one.says);
+  };
+  expect(of(NOW - 60_000)).toEqual([
+    expect.stringMatching(
+      /^Lines of the audit trail \/var\/log\/audit.log on web1 were gone at 2026-11-21T11:59:00Z/,
+    ),
+  ]);
+  expect(of()).toEqual([]);
+  expect(of(NOW - 8 * 86_400_000)).toEqual([]);
 });

@@ -1,12 +1,11 @@
 import { expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
-import { HOUR_PARTS, type Waiting } from "../../../src/quota/pacing.ts";
-import { stateOf } from "../../../src/quota/quota.ts";
-import { SLICES_KEPT } from "../../../src/sync/rank.ts";
-import { parsePaceState } from "../../../src/quota/pace-state.ts";
-import type { QuotaSnapshot } from "../../../src/quota/pacer.ts";
-import type { Readings } from "../../../src/status/readings.ts";
-import { drainedAt } from "../../../src/status/stops.ts";
+import { HOUR_PARTS, NEW, type Waiting } from "../../../src/core/quota/pacing.ts";
+import { stateOf } from "../../../src/core/quota/quota.ts";
+import { SLICES_KEPT } from "../../../src/core/sync/rank.ts";
+import type { QuotaSnapshot } from "../../../src/core/quota/sliding-log.ts";
+import type { Readings } from "../../../src/operate/status/readings.ts";
+import { sentAt } from "../../../src/operate/status/stops.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");
 const HOUR_MS = 3_600_000;
@@ -20,10 +19,11 @@ const quotaOf = (given: Partial<QuotaSnapshot> = {}) => {
     taken: 2,
     nextReturnAt: NOW,
     allReturnedAt: NOW,
+    foreign: 0,
     epoch: "",
     burst: 20,
-    state: parsePaceState(""),
-    stateText: "",
+    state: NEW,
+    version: "",
     lowestRank: undefined,
     pacing: "burst",
     returns: Array.from({ length: HOUR_PARTS }, () => 0),
@@ -41,13 +41,9 @@ const endOf = (unsynced: Waiting, more: Partial<Readings> = {}) => {
     { id: "a:1", version: "1", roles: ["intake", "sync"], startedAt: NOW, seenAt: NOW },
   ];
   const readings = { ...IDLE, now: NOW, processes, unsynced, quota: quotaOf(), ...more };
-  const at = drainedAt(readings);
+  const at = sentAt(readings);
   return at === undefined ? undefined : at - NOW;
 };
-
-it("nothing waits: now, whatever is stopped", () => {
-  expect(endOf({ live: 0, bulk: 0 }, { quota: quotaOf({ taken: 0 }) })).toBe(0);
-});
 
 it("before the service's first reply, its count is not known, and so is the end", () => {
   expect(endOf({ live: 1, bulk: 0 }, { quota: quotaOf({ taken: 0 }) })).toBeUndefined();
@@ -74,10 +70,7 @@ it("not before the last retry", () => {
 
 it("not before the end of a pause after a 429", () => {
   expect(
-    endOf(
-      { live: 21, bulk: 0 },
-      { quota: quotaOf({ state: { ...parsePaceState(""), stop: NOW + 60_000 } }) },
-    ),
+    endOf({ live: 21, bulk: 0 }, { quota: quotaOf({ state: { ...NEW, stop: NOW + 60_000 } }) }),
   ).toBe(65_000);
 });
 
@@ -90,4 +83,11 @@ it("bulk work waits for what it must leave to live changes", () => {
 it("during an outage or a denial the end is unknown", () => {
   const outage = { since: NOW, reason: "timeout", nextTryAt: NOW + 1000 };
   expect(endOf({ live: 1, bulk: 0 }, { outage })).toBeUndefined();
+});
+
+it("what a plan has still to feed counts, and has no end while nobody carries the plan out", () => {
+  const feeding = { id: "p", entries: 5000, left: 4600, requests: 900 };
+  const fed = { feeding, isFeeding: true };
+  expect(endOf({ live: 0, bulk: 0 }, fed)).toBe(endOf({ live: 0, bulk: 900 }));
+  expect(endOf({ live: 1, bulk: 0 }, { feeding })).toBeUndefined();
 });

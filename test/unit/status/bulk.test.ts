@@ -2,13 +2,12 @@ import { expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
 import {
   bulkFindings,
-  bulkPending,
   bulkStatusOf,
   bulkShareText,
   bulkText,
-} from "../../../src/status/bulk.ts";
-import type { Readings } from "../../../src/status/readings.ts";
-import { drainedAt } from "../../../src/status/stops.ts";
+} from "../../../src/operate/status/bulk.ts";
+import type { Readings } from "../../../src/operate/status/readings.ts";
+import { bulkPending, sentAt } from "../../../src/operate/status/stops.ts";
 
 const NOW = Date.parse("2026-11-22T02:00:00Z");
 const AT = new Date(NOW).toISOString();
@@ -51,6 +50,8 @@ it("what a plan has still to feed counts, with the requests that it needs, after
     reserve: 100,
     endsAt: new Date(NOW + 5_010_000).toISOString(),
   });
+  // The backlog has the same end.
+  expect(sentAt(readings(WAITING))).toBe(NOW + 5_010_000);
   expect(bulkPending(readings(WAITING))).toBe(4900);
   expect(bulkText(status, AT)).toMatch(
     /^300 changes wait, and 4600 of 5000 are still to come from a plan · at least 5000 requests · ends .* \(in 84 min\)$/,
@@ -78,8 +79,9 @@ it("while the lane is paused its end and that of the backlog are unknown, and a 
   expect(bulkText(status, AT)).toMatch(
     /^paused since .* by ada@host \(the CRM is being moved\) · 300 changes wait.* · ends unknown until crmsync bulk resume$/,
   );
-  expect(drainedAt(paused)).toBeUndefined();
-  expect(drainedAt({ ...paused, unsynced: { live: 1, bulk: 0 } })).toBe(NOW + 1000);
+  expect(sentAt(paused)).toBeUndefined();
+  const onlyLive = { ...paused, unsynced: { live: 1, bulk: 0 }, feeding: undefined };
+  expect(sentAt(onlyLive)).toBe(NOW + 1000);
   expect([...bulkFindings(paused)]).toMatchObject([
     {
       severity: "warning",
@@ -106,5 +108,5 @@ it("a plan that no process carries out any more has no end, and a finding says s
 it("while all sending is stopped, the end is unknown", () => {
   const status = statusOf({ ...WAITING, paused: ["sync"] });
   expect(status.endsAt).toBeNull();
-  expect(bulkText(status, AT)).toMatch(/ends unknown while sending is stopped$/);
+  expect(bulkText(status, AT)).toMatch(/ends unknown while sending is stopped or limited$/);
 });

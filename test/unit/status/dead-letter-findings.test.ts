@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
-import type { ExpiringLetters } from "../../../src/state/dead-letter-expiry.ts";
-import { findingsIn } from "../../../src/status/findings.ts";
+import type { ExpiringLetters } from "../../../src/core/state/dead-letter-expiry.ts";
+import { findingsIn } from "../../../src/operate/status/findings.ts";
 
 const HOUR_MS = 3_600_000;
 

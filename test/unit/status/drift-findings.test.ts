@@ -1,9 +1,9 @@
 /** What reconciliations leave: relations that differ, and scheduled runs without a good end. */
 import { expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
-import type { Reconciliation } from "../../../src/state/reconciliations.ts";
-import { reconcileFindings } from "../../../src/status/change-findings.ts";
-import { NO_DRIFT } from "../../../src/sync/drift.ts";
+import type { Reconciliation } from "../../../src/core/state/reconciliations.ts";
+import { reconcileFindings } from "../../../src/operate/status/change-findings.ts";
+import { NO_DRIFT } from "../../../src/core/sync/drift.ts";
 
 function findingsOf(drift: Partial<Reconciliation["drift"]>, isFeeding = false) {
   const at = Date.parse("2026-11-22T10:41:00Z");
@@ -16,6 +16,7 @@ it("counts what a plan repairs, and nothing else", () => {
   expect(findingsOf({ missing: 2, ended: 1, extra: 50, invalid: 7 })).toEqual([
     {
       severity: "warning",
+      effect: "figures",
       says: "3 relations differ from the CRM, as the comparison of crm.csv, 2026-11-22T10:41:00Z found: carry its plan out, or compare again (crmsync reconcile).",
       runbook: "docs/runbook.md#crmsyncdrift",
     },
@@ -115,6 +116,7 @@ it("names a scheduled reconciliation that has not ended, failed or asks for a de
     expect(said(readings)).toEqual([
       {
         severity: "warning",
+        effect: "figures",
         says: expect.stringMatching(says) as string,
         runbook: "docs/runbook.md#crmsyncreconcileoverdue",
       },

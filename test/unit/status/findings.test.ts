@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
-import { runningAt } from "../../../src/state/heartbeats.ts";
-import { findingsIn } from "../../../src/status/findings.ts";
-import type { Readings } from "../../../src/status/readings.ts";
-import { NO_DRIFT } from "../../../src/sync/drift.ts";
+import { runningAt } from "../../../src/core/state/heartbeats.ts";
+import { findingsIn } from "../../../src/operate/status/findings.ts";
+import type { Readings } from "../../../src/operate/status/readings.ts";
+import { NO_DRIFT } from "../../../src/core/sync/drift.ts";
 
 const NOW = Date.parse("2026-11-25T12:00:00Z");
 const MINUTE = 60_000;
@@ -191,6 +191,24 @@ it("a denial says how it is probed at once", () => {
   }
 });
 
+it("the next try is that of the line, and never in the past", () => {
+  const outage = { since: NOW - MINUTE, reason: "timeout", nextTryAt: NOW - 1000 };
+  const tried = (more: Partial<Readings>) =>
+    said({ outage, unsynced: { live: 1, bulk: 1 }, ...more }).find(([, says]) =>
+      says?.startsWith("The service gives"),
+    )?.[1] ?? "";
+  const later = { live: NOW + MINUTE, bulk: NOW - MINUTE };
+  const bulkPause = { since: NOW, by: "ada" };
+  expect(tried({ firstDueAt: later, bulkPause })).toMatch(/; next try 2026-11-25T12:01:00Z\.$/);
+  expect(tried({ firstDueAt: later })).toMatch(/; next try now\.$/);
+  expect(tried({ firstDueAt: later, syncJobs: { active: 1 } })).toMatch(
+    /; a change is being tried now\.$/,
+  );
+  const soon = { ...outage, nextTryAt: NOW + 2000 };
+  expect(tried({ outage: soon, firstDueAt: later })).toMatch(/next try 2026-11-25T12:00:02Z/);
+  expect(tried({ outage: soon })).toMatch(/; the next change tries it again\.$/);
+});
+
 it("an outage stops what may be sent, and not what an operator has paused", () => {
   const outage = { since: NOW - MINUTE, reason: "server_error", nextTryAt: NOW - 1000 };
   const bulkPause = { since: NOW - MINUTE, by: "root" };
@@ -225,4 +243,113 @@ it("records that were sent without a value that is allowed by now are named unti
     said({ listsMissed, reconciliation: { ...about, at: NOW - minutes * MINUTE } });
   expect(after(10).map(([where]) => where)).toEqual([section]);
   expect(after(5)).toEqual([]);
+});
+
+it("a source is silent after its longest pause of two weeks and half of it, an hour at least", () => {
+  const HOUR = 60 * MINUTE;
+  const silent = (
+    lastAgo: number,
+    known: { since?: number; pauses?: readonly (readonly [number, number])[] } = {},
+  ) => {
+    const { since = 30 * 24 * HOUR, pauses = [] } = known;
+    const sourcePauses = {
+      "/crm": { since: NOW - since, pauses: pauses.map(([ago, ms]) => [NOW - ago, ms] as const) },
+    };
+    return said({ sources: { "/crm": NOW - lastAgo }, sourcePauses }).map(([, says]) => says);
+  };
+  expect(silent(59 * MINUTE)).toEqual([]);
+  expect(silent(61 * MINUTE)).toEqual(["/crm has sent nothing since 2026-11-25T10:59:00Z."]);
+  const weekend = { pauses: [[72 * HOUR, 62 * HOUR]] } as const;
+  expect(silent(71 * HOUR, weekend)).toEqual([]);
+  expect(silent(94 * HOUR, { pauses: [[95 * HOUR, 62 * HOUR]] })).toEqual([
+    expect.stringMatching(/; its longest pause before took 3 days\.$|took 62\.0 h\.$/),
+  ]);
+  // It is over two weeks before the last event.
+  expect(silent(2 * HOUR, { pauses: [[15 * 24 * HOUR, 62 * HOUR]] })).toHaveLength(1);
+  // However long it lasts.
+  expect(silent(20 * 24 * HOUR)).toHaveLength(1);
+  // It may have been a try.
+  const tried = (ago: number) => silent(ago, { since: ago + MINUTE });
+  expect([2, 25, 24 * 8].map((hours) => tried(hours * HOUR).length)).toEqual([0, 1, 0]);
+});
+
+it("the worst effect comes first, whatever found it; what a person has dealt with ends", () => {
+  const redis = { ...IDLE.redis, usedBytes: 0.9 * GIB, limitBytes: GIB };
+  const counts = { "checked intake rejected": 20, "rejected invalid birthDate": 20 };
+  const found: Partial<Readings> = {
+    redis,
+    denial: { cause: "token", since: NOW, address: "", nextProbeAt: NOW + 1, probes: 0 },
+    terminations: { held: 2, heldBy: { limit: 2 }, heldSince: NOW, counted: 0, limit: 10 },
+    deadLetters: 20,
+    deadReasons: { invalid: 20 },
+    minutes: [{ since: NOW - MINUTE, counts }],
+    fallback: true,
+  };
+  const sections = (more: Partial<Readings> = {}) =>
+    said({ ...found, ...more }).map(([section]) => section);
+  expect(sections()).toEqual([
+    "crmsyncredisnearlyfull",
+    "crmsynctokendenied",
+    "crmsyncheldterminations",
+    "crmsyncchangesrejected",
+    "crmsyncdeadletters",
+    "crmsyncpacingsteady",
+  ]);
+  expect(sections({ deadLetters: 0, deadReasons: {} })).not.toContain("crmsyncchangesrejected");
+});
+
+it("an emptied field, and an approval, are found while something of it is held", () => {
+  const emptied = [{ field: "email", emptied: 50, updated: 50 }];
+  const approval = {
+    id: "a1",
+    act: "held" as const,
+    state: "open" as const,
+    count: 1,
+    about: [],
+    asker: { by: "ada", names: [] },
+    askedAt: NOW,
+    expiresAt: NOW + MINUTE,
+    at: NOW,
+  };
+  const sections = (held: number) =>
+    said({
+      emptied,
+      emptyLimit: 20,
+      approvals: [approval as unknown as Readings["approvals"][number]],
+      terminations: {
+        held,
+        heldBy: { emptied: held },
+        heldSince: held === 0 ? undefined : NOW,
+        counted: 0,
+        limit: 10,
+      },
+    }).map(([section]) => section);
+  expect(sections(1)).toEqual([
+    "crmsyncfieldsemptied",
+    "crmsyncheldterminations",
+    "an-act-waits-for-approval",
+  ]);
+  expect(sections(0)).toEqual([]);
+});
+
+it("a mapping that waits is named once for all its processes, and a module that cannot be approved", () => {
+  const waits = (id: string, name: string, hash: string | undefined, since: number) => ({
+    ...process,
+    id,
+    mappingWaits: { name, hash, since: NOW - since },
+  });
+  const hash = `sha256:${"0".repeat(64)}`;
+  const processes = [
+    waits("host:1", "new.yaml", hash, MINUTE),
+    waits("host:2", "new.yaml", hash, 5 * MINUTE),
+    waits("host:3", "map.ts", undefined, MINUTE),
+  ];
+  const section = "the-mapping-waits-for-approval";
+  const beginning =
+    /^The mapping new\.yaml \(00000000\) .* since 2026-11-25T11:55:00Z: 3 events wait unmapped\. Ask/;
+  const found = said({ processes, inboxJobs: { wait: 2, delayed: 1, failed: 4 } });
+  expect(found.filter(([name]) => name === section)).toEqual([
+    [section, expect.stringMatching(beginning)],
+    [section, expect.stringMatching(/^The mapping map\.ts waits .* is a module, which cannot be/)],
+  ]);
 });

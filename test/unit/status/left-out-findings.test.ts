@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { leftOutFindings, leftOutIn } from "../../../src/status/change-findings.ts";
+import { leftOutFindings, leftOutIn } from "../../../src/operate/status/change-findings.ts";
 
 it("names fields whose values can hardly be used, and is calm about single mistakes", () => {
   const outcomes = { "checked intake passed": 40, "left_out email": 4, "left_out birthDate": 12 };

@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { IDLE, metricsReference } from "../../../deploy/metrics-reference.ts";
 import { parseSamples } from "../../../src/demo/daemon-metrics.ts";
-import { durationName, isDuration } from "../../../src/ops/duration-buckets.ts";
-import { createMetrics } from "../../../src/status/metrics.ts";
-import type { Readings, TimelyReadings } from "../../../src/status/readings.ts";
-import { createScrape } from "../../../src/status/gauges.ts";
+import { durationName, isDuration } from "../../../src/base/duration-buckets.ts";
+import { createMetrics } from "../../../src/operate/status/metrics.ts";
+import type { Readings, TimelyReadings } from "../../../src/operate/status/readings.ts";
+import { createScrape } from "../../../src/operate/status/gauges.ts";
 
 const NOW = 1_800_000_000_000;
 

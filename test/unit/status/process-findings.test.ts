@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
-import { runningAt, type RunningProcess } from "../../../src/state/heartbeats.ts";
-import { processFindings } from "../../../src/status/process-findings.ts";
-import { stopsIn } from "../../../src/status/stops.ts";
+import { runningAt, type RunningProcess } from "../../../src/core/state/heartbeats.ts";
+import { processFindings } from "../../../src/operate/status/process-findings.ts";
+import { stopsIn } from "../../../src/operate/status/stops.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");
 

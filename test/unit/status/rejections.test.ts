@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import type { Slice } from "../../../src/state/outcomes.ts";
-import { rejectionFindings } from "../../../src/status/change-findings.ts";
-import { rejectionsIn } from "../../../src/status/slowness.ts";
+import type { Slice } from "../../../src/core/state/outcomes.ts";
+import { rejectionFindings } from "../../../src/operate/status/change-findings.ts";
+import { rejectionsIn } from "../../../src/operate/status/slowness.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import type { Readings } from "../../../src/status/readings.ts";
-import { sealingFindings } from "../../../src/status/process-findings.ts";
+import type { Readings } from "../../../src/operate/status/readings.ts";
+import { sealingFindings } from "../../../src/operate/status/process-findings.ts";
 
 const says = (readings: Partial<Readings>) =>
   Array.from(

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
-import type { RunningProcess } from "../../../src/state/heartbeats.ts";
-import { secretFindings } from "../../../src/status/process-findings.ts";
-import { stopsIn } from "../../../src/status/stops.ts";
+import type { RunningProcess } from "../../../src/core/state/heartbeats.ts";
+import { secretFindings } from "../../../src/operate/status/process-findings.ts";
+import { stopsIn } from "../../../src/operate/status/stops.ts";
 
 const running = (id: string, more: Partial<RunningProcess> = {}): RunningProcess => ({
   id,

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import { durationName } from "../../../src/ops/duration-buckets.ts";
-import type { Slice } from "../../../src/state/outcomes.ts";
-import { slownessFindings } from "../../../src/status/change-findings.ts";
-import { slownessIn } from "../../../src/status/slowness.ts";
+import { durationName } from "../../../src/base/duration-buckets.ts";
+import type { Slice } from "../../../src/core/state/outcomes.ts";
+import { slownessFindings } from "../../../src/operate/status/change-findings.ts";
+import { slownessIn } from "../../../src/operate/status/slowness.ts";
 
 const MINUTE = 60_000;
 const NOW = Date.parse("2026-11-21T14:30:30Z");

@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 import { IDLE } from "../../../deploy/metrics-reference.ts";
-import { readConfig } from "../../../src/config.ts";
-import { statusLines } from "../../../src/status/status-text.ts";
-import { statusOf } from "../../../src/status/status.ts";
-import { NO_DRIFT } from "../../../src/sync/drift.ts";
+import { readConfig } from "../../../src/base/config.ts";
+import { statusLines } from "../../../src/operate/status/status-text.ts";
+import { statusOf } from "../../../src/operate/status/status.ts";
+import { NO_DRIFT } from "../../../src/core/sync/drift.ts";
 
 const NOW = Date.parse("2026-11-25T12:00:00Z");
 
@@ -41,21 +41,34 @@ it("pacing, denial and ledger are shown while they are unusual", () => {
   ).toEqual(["ledger     being warmed, 5000 relations listed, 1 record known"]);
 });
 
-it("a finding is broken at the edge of the terminal, so that its remedy can be read", () => {
+it("every line is broken between words at the edge of the terminal, and goes on beside its label", () => {
   const status = statusOf({ ...IDLE, now: NOW }, readConfig({}), "1");
   const says = "327 dead letters wait for a person: crmsync dead list.";
-  const findings = [{ severity: "warning" as const, says, runbook: "docs/runbook.md#x" }];
+  const findings = [
+    {
+      severity: "warning" as const,
+      effect: "figures" as const,
+      says,
+      runbook: "docs/runbook.md#x",
+    },
+  ];
   const view = { paint: (_: string, text: string) => text, bars: true, peak: 0 };
-  const shown = (columns?: number) =>
-    statusLines({ ...status, findings }, { ...view, columns })
-      .slice(1)
-      .slice(0, -11);
+  const all = (columns?: number) => statusLines({ ...status, findings }, { ...view, columns });
+  const shown = (columns?: number) => {
+    const lines = all(columns).slice(1);
+    return lines.slice(0, lines.indexOf(""));
+  };
   expect(shown()).toEqual([`! ${says}`, "  docs/runbook.md#x"]);
   expect(shown(40)).toEqual([
     "! 327 dead letters wait for a person:",
     "  crmsync dead list.",
     "  docs/runbook.md#x",
   ]);
+  const narrow = all(40).slice(1);
+  expect(narrow.filter((line) => line.length > 40)).toEqual([]);
+  // Nothing is lost: the words are those of the unbroken lines, in their order.
+  expect(narrow.join(" ").split(/ +/)).toEqual(all().slice(1).join(" ").split(/ +/));
+  expect(narrow.filter((line) => /^ {11}\S/.test(line)).length).toBeGreaterThan(1);
 });
 
 it("what waits is never drained in 0 s", () => {

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { auditedChange } from "../../../src/sync/audited-change.ts";
-import type { Sendable } from "../../../src/sync/decide.ts";
-import { giveUp, type Settled } from "../../../src/sync/settled.ts";
+import { auditedChange } from "../../../src/core/sync/audited-change.ts";
+import type { Sendable } from "../../../src/core/sync/decide.ts";
+import { giveUp, type Settled } from "../../../src/core/sync/settled.ts";
 
 const body = { type: "Person", crmCode: "p1", lastName: "Muster" };
 const update: Sendable = { kind: "update", body };
@@ -12,7 +12,7 @@ const ended = (outcome: "created" | "updated"): Settled => ({
   end: { finished: true, outcome },
 });
 
-const onTime = { late: false };
+const onTime = { row: {} };
 
 it("names what was done and the fields that were sent, never their values", () => {
   expect(auditedChange(update, ended("created"), onTime)).toEqual({
@@ -48,14 +48,14 @@ it("is silent about a change that is not finished, and about one that has change
   const unfinished = { end, settlement: { ...settlement, finished: false } };
   expect(auditedChange(update, unfinished, onTime)).toBeUndefined();
   expect(auditedChange({ kind: "fetch" }, ended("updated"), onTime)).toBeUndefined();
-  const rejected = giveUp("service_rejected", { row: "before", finished: true }, "", "the payload");
+  const rejected = giveUp("service_rejected", "before", "", "the payload");
   expect(auditedChange(update, rejected, onTime)).toBeUndefined();
 });
 
 it("says `uncertain` of a change that was given up and may have been applied", () => {
   const uncertain = { outcome: "uncertain", fieldsSent };
-  const givenUp = giveUp("given_up", { row: "uncertain", finished: true }, "", "the service");
+  const givenUp = giveUp("given_up", "unknown", "", "the service");
   expect(auditedChange(update, givenUp, onTime)).toEqual(uncertain);
-  const rejected = giveUp("service_rejected", { row: "before", finished: true }, "", "the payload");
-  expect(auditedChange(update, rejected, { late: true })).toEqual(uncertain);
+  const rejected = giveUp("service_rejected", "before", "", "the payload");
+  expect(auditedChange(update, rejected, { row: { openUntil: 1 } })).toEqual(uncertain);
 });

@@ -9,7 +9,7 @@ import {
   notTried,
   type Breaker,
   type Heard,
-} from "../../../src/sync/breaker.ts";
+} from "../../../src/core/sync/breaker.ts";
 
 const BELIEVE_MS = 300_000;
 const FAILED = { kind: "failed", reason: "timeout", isFirst: true } as const;

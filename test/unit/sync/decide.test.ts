@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { checkFirst, decide, type Known, type Wanted } from "../../../src/sync/decide.ts";
-import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
+import { decide, type Known, type Wanted } from "../../../src/core/sync/decide.ts";
+import { fingerprintOf } from "../../../src/core/sync/fingerprint.ts";
 
 const payload = {
   type: "Person",
@@ -55,7 +55,7 @@ describe("decide", () => {
     ],
     [
       "a deletion whose fields may be of the other variant fetches them",
-      { ...removeWith, doubt: "variant" },
+      { ...removeWith, confirm: "variant" },
       different,
       "fetch",
     ],
@@ -71,12 +71,14 @@ describe("decide", () => {
   });
 
   it("looks for a write that was accepted without proof", () => {
-    expect(checkFirst(decide(upsert, different, fingerprintOf), "accepted")).toEqual({
-      kind: "check",
-      body: payload,
-    });
-    expect(checkFirst(decide(upsert, different, fingerprintOf), undefined).kind).toBe("update");
-    expect(checkFirst(decide(upsert, present, fingerprintOf), "accepted").kind).toBe("skip");
+    const accepted: Wanted = { ...upsert, confirm: "accepted" };
+    expect(decide(accepted, different, fingerprintOf)).toEqual({ kind: "fetch", into: payload });
+    expect(decide(accepted, present, fingerprintOf).kind).toBe("skip");
+  });
+
+  it("reads what is on the service once more, whatever the row says", () => {
+    for (const confirm of ["late", "stored"] as const)
+      expect(decide({ ...upsert, confirm }, present, fingerprintOf)).toEqual({ kind: "fetch" });
   });
 
   it("gives the body the status that a deletion forces", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { FIELDS_OF, REQUIRED_OF } from "../../../src/service-spec/business-relation.ts";
+import { FIELDS_OF, REQUIRED_OF } from "../../../src/core/service-spec/business-relation.ts";
 import {
   fieldsOfLetters,
   fieldUpdate,
@@ -7,9 +7,9 @@ import {
   isUnusual,
   OPTIONAL,
   UNKNOWN_UPDATE,
-} from "../../../src/sync/emptied.ts";
-import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
-import { rowOf } from "../../../src/sync/ledger-row.ts";
+} from "../../../src/core/sync/emptied.ts";
+import { fingerprintOf } from "../../../src/core/sync/fingerprint.ts";
+import { rowOf } from "../../../src/core/sync/ledger-row.ts";
 
 const PERSON = { type: "Person", crmCode: "p1", firstName: "Ada", lastName: "Muster" };
 const known = (body: Readonly<Record<string, unknown>>) => rowOf(body, 0, fingerprintOf);

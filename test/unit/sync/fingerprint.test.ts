@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
+import { fingerprintOf } from "../../../src/core/sync/fingerprint.ts";
 
 const sent = { type: "Person", crmCode: "1", firstName: "Ada", lastName: "M", service: ["b", "a"] };
 

@@ -1,19 +1,13 @@
 /** Fields that others maintain at the service: compared without them, and carried over at an update. */
 import { describe, expect, it, test } from "vitest";
-import { auditedChange } from "../../../src/sync/audited-change.ts";
-import {
-  checkFirst,
-  decide,
-  type Known,
-  type Wanted,
-  terminationIn,
-} from "../../../src/sync/decide.ts";
-import { agrees, fingerprintWith } from "../../../src/sync/fingerprint.ts";
-import { carryOver, keptIn, textOfKeeps, type Keeps } from "../../../src/sync/keeps.ts";
-import { rowOf, rowWithoutProof, type LedgerRow } from "../../../src/sync/ledger-row.ts";
-import type { ServiceReply } from "../../../src/sync/service-reply.ts";
-import { settleReply } from "../../../src/sync/settle-reply.ts";
-import type { TakenState } from "../../../src/sync/record.ts";
+import { auditedChange } from "../../../src/core/sync/audited-change.ts";
+import { decide, type Known, type Wanted, terminationIn } from "../../../src/core/sync/decide.ts";
+import { agrees, fingerprintWith } from "../../../src/core/sync/fingerprint.ts";
+import { carryOver, keptIn, textOfKeeps, type Keeps } from "../../../src/core/sync/keeps.ts";
+import { rowOf, rowWithoutProof, type LedgerRow } from "../../../src/core/sync/ledger-row.ts";
+import type { ServiceReply } from "../../../src/core/sync/service-reply.ts";
+import { settleReply } from "../../../src/core/sync/settle-reply.ts";
+import type { TakenState } from "../../../src/core/sync/run.ts";
 import { state as taken } from "./settle-support.ts";
 
 const KEEPS: Keeps = { Person: { branch: "always", phoneNumber: "ifPresent" } };
@@ -96,9 +90,9 @@ describe("decide", () => {
     expect(decideFor({ payload: company, status: "mapped" }, known).kind).toBe("update");
   });
   it("looks for a write without proof with the same reading", () => {
-    expect(checkFirst(decideFor(upsert, differs), "accepted")).toEqual({
-      kind: "check",
-      body: withPhone,
+    expect(decideFor({ ...upsert, confirm: "accepted" }, unproven)).toEqual({
+      kind: "fetch",
+      into: withPhone,
     });
   });
 });
@@ -110,15 +104,20 @@ test("A reading before a termination asks the guard, whatever the status comes f
 });
 
 const state: TakenState = { ...taken, payload: JSON.stringify(withPhone), keeps: KEEPS };
-const retry = { baseMs: 1000, giveUpMs: 10_000, holdMs: 3000, random: () => 1 };
-const context = { now: 5, retry, retryShareMs: 0, fingerprintOf, keeps: KEEPS };
+const retry = { baseMs: 1000, giveUpMs: 10_000, holdMs: 3000, verifyMs: 0, random: () => 1 };
+const context = { now: 5, retry, retryShareMs: 0, fingerprintOf, keeps: KEEPS, isRejecting: false };
 const reading = { kind: "fetch", into: withPhone } as const;
 const found = (body: Readonly<Record<string, unknown>>): ServiceReply => ({ kind: "found", body });
 
 describe("settleReply", () => {
   it("keeps what was read for the next run, and not the payload", () => {
     const old = { ...atService, lastName: "Old" };
-    const { settlement, end } = settleReply(found(old), reading, state, differs, context);
+    const { settlement, end } = settleReply(
+      found(old),
+      reading,
+      { ...state, row: differs },
+      context,
+    );
     expect(end).toEqual({ finished: false, reason: "fetched" });
     expect(settlement).toMatchObject({ finished: false, counts: ["reads"] });
     expect(settlement.payload).toBeUndefined();
@@ -131,8 +130,7 @@ describe("settleReply", () => {
     const { settlement } = settleReply(
       found(atService),
       { kind: "fetch" },
-      bare,
-      unproven,
+      { ...bare, row: unproven },
       context,
     );
     expect(JSON.parse(settlement.payload ?? "")).toMatchObject({ branch: ["zurich"] });
@@ -144,22 +142,32 @@ describe("settleReply", () => {
 
   it("finds that a write without an answer was applied, and has it audited", () => {
     const lost = { ...differs, uncertain: true };
-    const settled = settleReply(found(atService), reading, state, lost, context);
+    const settled = settleReply(found(atService), reading, { ...state, row: lost }, context);
     expect(settled.end).toEqual({ finished: true, outcome: "updated" });
     expect(auditedChange(reading, settled, state)).toMatchObject({ outcome: "updated" });
-    const other = settleReply(found({ ...ada, lastName: "X" }), reading, state, lost, context);
+    const other = settleReply(
+      found({ ...ada, lastName: "X" }),
+      reading,
+      { ...state, row: lost },
+      context,
+    );
     expect(other.settlement.finished).toBe(false);
   });
 
   it("finds that the service has it already, and needs no further run", () => {
-    const settled = settleReply(found(atService), reading, state, differs, context);
+    const settled = settleReply(found(atService), reading, { ...state, row: differs }, context);
     expect(settled.end).toMatchObject({ outcome: "skipped", reason: "unchanged" });
     expect(settled.settlement).toMatchObject({ finished: true, row: { orders: { status: "o2" } } });
     expect(auditedChange(reading, settled, state)).toBeUndefined();
   });
 
   it("a relation of the other variant leads to no second reading", () => {
-    const { settlement } = settleReply(found(company), reading, state, unproven, context);
+    const { settlement } = settleReply(
+      found(company),
+      reading,
+      { ...state, row: unproven },
+      context,
+    );
     expect(settlement.kept).toBeUndefined();
     const row = settlement.row as LedgerRow;
     expect(decideFor(upsert, row)).toEqual({ kind: "reject", why: "variant_changed" });
@@ -169,31 +177,27 @@ describe("settleReply", () => {
     const rejected = { kind: "rejected", status: 400, error: "branch is not allowed" } as const;
     const sent = { kind: "update", body: withPhone } as const;
     const read = { ...state, kept: JSON.stringify({ branch: ["zurich"] }) };
-    const rule = settleReply(rejected, sent, read, differs, context).dead?.problems[0]?.rule;
+    const rule = settleReply(rejected, sent, { ...read, row: differs }, context).dead?.problems[0]
+      ?.rule;
     expect(rule).toContain("carried what the service itself has in branch");
     expect(rule).not.toContain("zurich");
-    const plain = settleReply(rejected, sent, state, differs, context).dead?.problems[0]?.rule;
+    const plain = settleReply(rejected, sent, { ...state, row: differs }, context).dead?.problems[0]
+      ?.rule;
     expect(plain).toBe("the service answered 400: branch is not allowed");
   });
 });
 
-test("A field that was not understood is read only if the service may have a value in it", () => {
+test("A field that was not understood is read before each update, whatever the row says", () => {
   const wanted = {
     payload: { ...ada, city: "Bern" },
     status: "mapped",
     notUnderstood: ["birthDate"],
   } as const;
   const plain = fingerprintWith(undefined);
+  const empty = rowOf(ada, 0, plain);
   const born = rowOf({ ...ada, birthDate: "1980-01-01" }, 0, plain);
-  expect(decide(wanted, born, plain).kind).toBe("fetch");
-  expect(decide(wanted, rowOf(ada, 0, plain), plain)).toEqual({
-    kind: "update",
-    body: wanted.payload,
-  });
-  expect(decide(wanted, { ...rowOf(ada, 0, plain), uncertain: true }, plain).kind).toBe("fetch");
-  const unknown = { ...rowOf(ada, 0, plain), filled: undefined };
-  expect(decide(wanted, unknown, plain).kind).toBe("fetch");
-  expect(
-    decide({ ...wanted, notUnderstood: ["firstName"] }, rowOf(ada, 0, plain), plain).kind,
-  ).toBe("fetch");
+  for (const row of [empty, born, { ...empty, uncertain: true }, { ...empty, filled: undefined }])
+    expect(decide(wanted, row, plain)).toEqual({ kind: "fetch", into: wanted.payload });
+  const deletion = { ...wanted, status: "terminated" } as const;
+  expect(decide(deletion, empty, plain).kind).toBe("fetch");
 });

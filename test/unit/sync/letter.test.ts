@@ -4,8 +4,8 @@ import {
   staysAfter,
   storeLetter,
   type LetterToStore,
-} from "../../../src/sync/letter.ts";
-import type { KnownRecord, LetterMark } from "../../../src/sync/record.ts";
+} from "../../../src/core/sync/letter.ts";
+import type { KnownRecord, LetterMark } from "../../../src/core/sync/record.ts";
 import {
   after,
   comes,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { WarmUp } from "../../../src/state/ledger.ts";
+import type { WarmUp } from "../../../src/core/state/ledger.ts";
 import { isListDue } from "../../../workers/warm-up.ts";
 
 const MIN = 60_000;

@@ -1,10 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { FIELDS_OF } from "../../../src/service-spec/business-relation.ts";
-import { storeRow } from "../../../src/state/record-store.ts";
-import { ALWAYS_FILLED, fieldsOfLetters, lettersOf, OPTIONAL } from "../../../src/sync/emptied.ts";
-import { fingerprintWith } from "../../../src/sync/fingerprint.ts";
-import { rowOf } from "../../../src/sync/ledger-row.ts";
-import { changeBetween, marksWith } from "../../../src/sync/marks.ts";
+import { FIELDS_OF } from "../../../src/core/service-spec/business-relation.ts";
+import { storeRow } from "../../../src/core/state/record-store.ts";
+import {
+  ALWAYS_FILLED,
+  fieldsOfLetters,
+  lettersOf,
+  OPTIONAL,
+} from "../../../src/core/sync/emptied.ts";
+import { fingerprintWith } from "../../../src/core/sync/fingerprint.ts";
+import { rowOf } from "../../../src/core/sync/ledger-row.ts";
+import { changeBetween, marksWith } from "../../../src/core/sync/marks.ts";
 
 type Body = Readonly<Record<string, unknown>>;
 

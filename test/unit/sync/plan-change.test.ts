@@ -1,14 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { DEFAULT_TENANT_LISTS } from "../../../src/service-spec/tenant-lists.ts";
-import { bodyOf } from "../../../src/sync/decide.ts";
-import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
-import type { Mapped } from "../../../src/sync/mapped.ts";
-import {
-  crmToFetchFrom,
-  planChange,
-  type Plan,
-  type RecordChange,
-} from "../../../src/sync/plan-change.ts";
+import { DEFAULT_TENANT_LISTS } from "../../../src/core/service-spec/tenant-lists.ts";
+import { bodyOf } from "../../../src/core/sync/decide.ts";
+import { fingerprintOf } from "../../../src/core/sync/fingerprint.ts";
+import { type Mapped, type RecordChange } from "../../../src/core/sync/mapped.ts";
+import { crmToFetchFrom } from "../../../src/core/sync/map-change.ts";
+import { planChange, type Plan } from "../../../src/core/sync/plan-change.ts";
 
 const SUBJECT = "contact/1";
 

@@ -1,7 +1,7 @@
 /** Usual gaps and ranks: which record is served first, and what a lead is made of. */
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Pace } from "../../../src/sync/ledger-row.ts";
+import type { Pace } from "../../../src/core/sync/ledger-row.ts";
 import {
   gapOf,
   learn,
@@ -9,7 +9,7 @@ import {
   rankAgain,
   rankOf,
   type FirstChanges,
-} from "../../../src/sync/rank.ts";
+} from "../../../src/core/sync/rank.ts";
 
 const HOUR_MS = 3_600_000;
 const NOW = 1_764_000_000_000;

@@ -1,8 +1,8 @@
 /** Records, and what happens to them one second after the other, for tests of the reducers. */
-import type { Now, KnownRecord, LetterMark } from "../../../src/sync/record.ts";
-import { NO_ORDERS, type LedgerRow } from "../../../src/sync/ledger-row.ts";
-import { settle, take, type SettleInput } from "../../../src/sync/run.ts";
-import { stage, type StageInput, type Staging } from "../../../src/sync/stage.ts";
+import type { Now, KnownRecord, LetterMark } from "../../../src/core/sync/record.ts";
+import { NO_ORDERS, type LedgerRow } from "../../../src/core/sync/ledger-row.ts";
+import { settle, take, type SettleInput } from "../../../src/core/sync/run.ts";
+import { stage, type Made, type StageInput } from "../../../src/core/sync/stage.ts";
 
 export const T = 1_000_000;
 export const HOLD_MS = 60_000;
@@ -53,7 +53,7 @@ export function staging(
   events: readonly StageInput[],
   known: KnownRecord = NOTHING,
   warm = false,
-): Staging {
+): Made {
   const last = events.at(-1);
   if (last === undefined) throw new Error("no event");
   return stage(after(events.slice(0, -1).map(comes), known), last, at(events.length * 1000, warm));

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { retryDelay, retryShareMs } from "../../../src/sync/settled.ts";
+import { retryDelay, retryShareMs } from "../../../src/core/sync/retry.ts";
 
 const HOUR_MS = 3_600_000;
 const QUOTA = { perHour: 1000, hourMs: HOUR_MS };

@@ -1,27 +1,30 @@
 import { describe, expect, it } from "vitest";
-import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
-import { checkFirst, type Sendable } from "../../../src/sync/decide.ts";
-import type { ServiceReply } from "../../../src/sync/service-reply.ts";
-import { fingerprintOf } from "../../../src/sync/fingerprint.ts";
-import { settleReply } from "../../../src/sync/settle-reply.ts";
-import type { TakenState } from "../../../src/sync/record.ts";
-import { body, context, known, NOW, state } from "./settle-support.ts";
+import type { LedgerRow } from "../../../src/core/sync/ledger-row.ts";
+import type { Sendable } from "../../../src/core/sync/decide.ts";
+import type { ServiceReply } from "../../../src/core/sync/service-reply.ts";
+import { fingerprintOf } from "../../../src/core/sync/fingerprint.ts";
+import { settleReply } from "../../../src/core/sync/settle-reply.ts";
+import type { TakenState } from "../../../src/core/sync/run.ts";
+import { body, context, known, NOW, stateAfter, type Earlier } from "./settle-support.ts";
 
 const sent: Sendable = { kind: "update", body };
 const HOUR_MS = 3_600_000;
 
-type Change = Partial<TakenState> & Partial<TakenState["counts"]>;
+type Given = Earlier & Pick<Partial<TakenState>, "kept" | "orders" | "payload" | "status">;
 
 const settle = (
   reply: ServiceReply,
-  { tries = 0, heals = 0, forbidden = 0, unconfirmed = 0, refused = 0, ...change }: Change = {},
+  { kept, orders, payload, status, ...earlier }: Given = {},
   decision: Sendable = sent,
   row: LedgerRow = known,
-  retryShareMs = 0,
+  more: Partial<typeof context> = {},
 ) => {
-  const counts = { ...state.counts, tries, heals, forbidden, unconfirmed, refused };
-  const taken = { ...state, counts, ...change };
-  return settleReply(reply, decision, taken, row, { ...context, retryShareMs });
+  const own = { ...(kept && { kept }), ...(orders && { orders }), ...(status && { status }) };
+  const taken = stateAfter(earlier, { ...own, row });
+  return settleReply(reply, decision, payload === undefined ? taken : { ...taken, payload }, {
+    ...context,
+    ...more,
+  });
 };
 
 /** Of a relation of which a reply told only whether it exists. */
@@ -51,27 +54,52 @@ describe("settleReply", () => {
     expect(settlement).toMatchObject({ finished: false, row: { ...corrected, exists: true } });
   });
 
+  it("missing twice: a restoration without fields ends, also while an earlier request is open", () => {
+    const unknown = { ...known, exists: undefined, uncertain: true, openUntil: 1 };
+    const read: Sendable = { kind: "fetch" };
+    const state = stateAfter({ confirm: "missing" }, { row: unknown });
+    const bare: TakenState = { ...state, payload: undefined, status: "active" };
+    const { end, settlement } = settleReply({ kind: "missing" }, read, bare, context);
+    expect(end).toMatchObject({ outcome: "rejected", reason: "nothing_to_restore" });
+    expect(settlement).toMatchObject({ finished: true, dead: true, row: { exists: false } });
+  });
+
+  it("a read of what was sent that is refused tells nothing: it is read again later", () => {
+    const reply = { kind: "rejected", status: 400, error: "no" } as const;
+    const { end, settlement } = settle(reply, { confirm: "late" }, { kind: "fetch" });
+    expect(end).toMatchObject({ finished: false, outcome: "unavailable" });
+    expect(settlement).toMatchObject({
+      row: "before",
+      confirm: { why: "late" },
+      counts: ["failed"],
+    });
+    const tooLong = { confirm: "late", failed: 9, firstAt: NOW - 73 * HOUR_MS } as const;
+    expect(settle(reply, tooLong, { kind: "fetch" }).end.reason).toBe("not_confirmed");
+  });
+
   it("missing, although the ledger knows it: asked once more before it is believed", () => {
     for (const status of ["mapped", "terminated"] as const) {
       const { settlement, end } = settle({ kind: "missing" }, { status });
       const retryAt = NOW + 1000;
-      expect(settlement).toEqual({ row: "before", finished: false, doubt: "missing", retryAt });
+      const confirm = { why: "missing", since: NOW };
+      expect(settlement).toEqual({ row: "before", finished: false, confirm, retryAt });
       expect(end).toEqual({ finished: false, reason: "missing_once" });
     }
   });
 
   it("missing twice: corrects the row and runs again; a deletion is finished", () => {
     const ended = { ...known, terminated: true };
-    const again = settle({ kind: "missing" }, { doubt: "missing" }, sent, ended);
+    const again = settle({ kind: "missing" }, { confirm: "missing" }, sent, ended);
     expect([again.end.finished, again.settlement.retryAt]).toEqual([false, undefined]);
-    const row = { ...corrected, exists: false };
+    // Two false ones must not end a deletion that comes next.
+    const row = { ...corrected, exists: false, byList: true };
     expect(again.settlement).toMatchObject({ row, counts: ["heals"] });
-    const deletion = settle({ kind: "missing" }, { status: "terminated", doubt: "missing" });
+    const deletion = settle({ kind: "missing" }, { status: "terminated", confirm: "missing" });
     expect(deletion.end).toMatchObject({ outcome: "skipped", reason: "nothing_to_terminate" });
     // Both may have been false: it is verified minutes later.
     expect(deletion.settlement).toMatchObject({
       finished: true,
-      late: true,
+      confirm: { why: "late" },
       row: { exists: false, orders: { status: "o2" } },
     });
   });
@@ -85,8 +113,13 @@ describe("settleReply", () => {
   it("missing, of a relation that is not known: a deletion asks once more, a change creates it", () => {
     const unknown: LedgerRow = { ...known, exists: undefined };
     const fetch: Sendable = { kind: "fetch" };
-    const deletion = (doubt?: "missing") =>
-      settle({ kind: "missing" }, { status: "terminated", doubt }, fetch, unknown);
+    const deletion = (confirm?: "missing") =>
+      settle(
+        { kind: "missing" },
+        { status: "terminated", ...(confirm && { confirm }) },
+        fetch,
+        unknown,
+      );
     expect(deletion().end).toEqual({ finished: false, reason: "missing_once" });
     expect(deletion().settlement.retryAt).toBe(NOW + 1000);
     expect(deletion("missing").end).toMatchObject({ reason: "nothing_to_terminate" });
@@ -102,24 +135,30 @@ describe("settleReply", () => {
   it("404 and 409 for one code again and again: a dead letter that says so", () => {
     expect(settle({ kind: "exists" }, { heals: 5 }).dead).toBeUndefined();
     for (const kind of ["exists", "missing"] as const) {
-      const { dead, settlement } = settle({ kind }, { heals: 6, doubt: "missing" });
+      const { dead, settlement } = settle({ kind }, { heals: 6, confirm: "missing" });
       expect(dead?.reason).toBe("contradiction");
       expect(dead?.problems[0]?.rule).toMatch(/exists \(409\) and that it does not \(404\)/);
-      expect(settlement).toEqual({ row: "before", finished: true, dead: true });
+      expect(settlement).toMatchObject({ row: "before", finished: true, dead: true });
     }
   });
 
   it("accepted without proof: uncertain, and looked for", () => {
     expect(settle({ kind: "accepted" })).toEqual({
-      settlement: { row: "uncertain", finished: false, doubt: "accepted" },
+      settlement: {
+        row: "unknown",
+        finished: false,
+        // It may take effect at any later time.
+        openMs: 0,
+        confirm: { why: "accepted", since: NOW },
+      },
       end: { finished: false, reason: "accepted" },
     });
   });
 
   it("accepted and found as wanted: done", () => {
-    const check: Sendable = { kind: "check", body };
+    const check: Sendable = { kind: "fetch", into: body };
     const found = { kind: "found", body: { ...body, relationStatus: "active" } } as const;
-    const { settlement, end } = settle(found, { doubt: "accepted" }, check);
+    const { settlement, end } = settle(found, { confirm: "accepted" }, check);
     expect(end).toEqual({ finished: true, outcome: "updated" });
     expect(settlement).toMatchObject({
       finished: true,
@@ -130,32 +169,35 @@ describe("settleReply", () => {
   it.each([{ kind: "found", body: { ...body, lastName: "Other" } }, { kind: "missing" }] as const)(
     "accepted and $kind otherwise: sent again, and at last a dead letter",
     (reply) => {
-      const check: Sendable = { kind: "check", body };
-      const { settlement, end } = settle(reply, { doubt: "accepted" }, check);
+      const check: Sendable = { kind: "fetch", into: body };
+      const { settlement, end } = settle(reply, { confirm: "accepted" }, check);
       expect(end).toMatchObject({ finished: false, reason: "unconfirmed" });
       expect(settlement).toMatchObject({
         finished: false,
-        counts: ["tries", "unconfirmed"],
-        late: true,
+        counts: ["failed", "unconfirmed"],
+        openMs: 0,
       });
-      expect(settlement.doubt).toBeUndefined();
-      const third = settle(reply, { doubt: "accepted", unconfirmed: 2 }, check);
+      expect(settlement.confirm).toBeUndefined();
+      const third = settle(reply, { confirm: "accepted", unconfirmed: 2 }, check);
       expect(third.settlement.retryAt).toBe(NOW + 4000);
-      const last = settle(reply, { doubt: "accepted", unconfirmed: 5 }, check);
+      const last = settle(reply, { confirm: "accepted", unconfirmed: 5 }, check);
       expect(last.dead?.reason).toBe("contradiction");
-      expect(last.settlement).toMatchObject({ finished: true, late: true });
+      expect(last.settlement).toMatchObject({ finished: true, openMs: 0 });
     },
   );
 
   it("a write whose answer names the crmCode otherwise: uncertain, and read once", () => {
     expect(settle({ kind: "renamed" })).toEqual({
-      settlement: { row: "uncertain", finished: false, doubt: "renamed" },
+      settlement: {
+        row: "unknown",
+        finished: false,
+        confirm: { why: "renamed", since: NOW },
+      },
       end: { finished: false, reason: "renamed" },
     });
-    const check: Sendable = { kind: "check", body };
-    expect(checkFirst(sent, "renamed")).toEqual(check);
+    const check: Sendable = { kind: "fetch", into: body };
     const reply = { kind: "found", body: { ...body, relationStatus: "active" } } as const;
-    expect(settle(reply, { doubt: "renamed" }, check).end).toMatchObject({ outcome: "updated" });
+    expect(settle(reply, { confirm: "renamed" }, check).end).toMatchObject({ outcome: "updated" });
   });
 
   it.each([
@@ -165,10 +207,10 @@ describe("settleReply", () => {
   ] as const)(
     "and $kind under the code that was asked for: a dead letter about crmCode",
     (reply) => {
-      const check: Sendable = { kind: "check", body };
-      const { dead, end, settlement } = settle(reply, { doubt: "renamed" }, check);
+      const check: Sendable = { kind: "fetch", into: body };
+      const { dead, end, settlement } = settle(reply, { confirm: "renamed" }, check);
       expect(end).toMatchObject({ finished: true, outcome: "rejected" });
-      expect(settlement).toEqual({ row: "uncertain", finished: true, dead: true });
+      expect(settlement).toMatchObject({ row: "unknown", finished: true, dead: true });
       expect(dead).toMatchObject({
         reason: "contradiction",
         problems: [
@@ -194,14 +236,14 @@ describe("settleReply", () => {
       ambiguous: false,
       error: "no",
     } as const;
-    const first = settle(reply, { tries: 30 });
+    const first = settle(reply, { failed: 30 });
     expect(first.end).toMatchObject({ outcome: "unavailable", reason: "forbidden" });
-    expect(first.settlement).toMatchObject({ row: "before", counts: ["tries", "forbidden"] });
+    expect(first.settlement).toMatchObject({ row: "before", counts: ["failed", "forbidden"] });
     expect(settle(reply, { forbidden: 8 }).dead).toBeUndefined();
     const { dead } = settle(reply, { forbidden: 9 });
     expect(dead?.reason).toBe("service_rejected");
     expect(dead?.problems[0]?.rule).toBe("the service answered 403 for this record, 10 times: no");
-    expect(settle(reply, { firstTryAt: NOW - 10_001 }).dead?.reason).toBe("service_rejected");
+    expect(settle(reply, { firstAt: NOW - 10_001 }).dead?.reason).toBe("service_rejected");
   });
 
   it("a termination that is rejected while the variant is unknown reads the relation, once", () => {
@@ -210,7 +252,11 @@ describe("settleReply", () => {
     const deletion = { status: "terminated" } as const;
     const { settlement, dead } = settle(reply, deletion, sent, unknown);
     expect(dead).toBeUndefined();
-    expect(settlement).toMatchObject({ finished: false, counts: ["heals"], doubt: "variant" });
+    expect(settlement).toMatchObject({
+      finished: false,
+      counts: ["heals"],
+      confirm: { why: "variant" },
+    });
     const others: Parameters<typeof settle>[] = [
       [reply, { ...deletion, heals: 1 }, sent, unknown],
       [reply, {}, sent, unknown],
@@ -220,34 +266,40 @@ describe("settleReply", () => {
     for (const given of others) expect(settle(...given).dead?.reason).toBe("service_rejected");
   });
 
-  it.each([
-    ["timeout", true],
-    ["reset", true],
-    ["gateway_error", true],
-    ["server_error", false],
-    ["foreign_refusal", false],
-  ] as const)("ambiguous by %s: may take effect late: %s", (reason, late) => {
-    expect(settle({ kind: "unavailable", reason, ambiguous: true }).settlement.late).toBe(late);
-    expect(settle({ kind: "unavailable", reason, ambiguous: false }).settlement.late).toBe(false);
-  });
+  it.each(["timeout", "gateway_error", "server_error", "foreign_refusal"] as const)(
+    "ambiguous by %s: it may still take effect",
+    (reason) => {
+      const openMs = (ambiguous: boolean) =>
+        settle({ kind: "unavailable", reason, ambiguous }).settlement.openMs;
+      expect([openMs(true), openMs(false)]).toEqual([3000, undefined]);
+    },
+  );
 
-  it("what was open stays open while replies tell nothing", () => {
-    const doubt = "accepted";
+  it("what was to be read is still to be read after replies that tell nothing", () => {
     for (const reply of [
       { kind: "throttled" },
       { kind: "unavailable", reason: "timeout", ambiguous: false },
     ] as const) {
-      expect(settle(reply, { doubt }).settlement.doubt).toBe(doubt);
+      const { confirm } = settle(reply, { confirm: "accepted" }).settlement;
+      expect(confirm).toEqual({ why: "accepted", since: NOW });
     }
   });
 
-  it("a rejection that is put off is retried within a minute, and noted", () => {
-    const reply = { kind: "unavailable", reason: "rejecting", ambiguous: false } as const;
-    const { dead, end, settlement } = settle(reply, { tries: 20, doubt: "missing" });
+  it("a rejection while the service rejects everything is retried within a minute, and counted", () => {
+    const reply = { kind: "rejected", status: 400, error: "no" } as const;
+    const all = { isRejecting: true };
+    const { dead, end, settlement } = settle(reply, { failed: 20 }, sent, known, all);
     expect(dead).toBeUndefined();
-    expect(settlement).toMatchObject({ row: "before", finished: false, doubt: "rejected" });
-    expect([end.finished, settlement.retryAt]).toEqual([false, NOW + 60_000]);
-    expect(settle({ kind: "throttled" }, { doubt: "rejected" }).settlement.doubt).toBe("rejected");
+    expect(settlement).toMatchObject({
+      row: "before",
+      finished: false,
+      counts: ["failed", "putOff"],
+      failure: "400 (rejecting)",
+    });
+    expect([end, settlement.retryAt]).toEqual([
+      { finished: false, outcome: "unavailable", reason: "rejecting" },
+      NOW + 60_000,
+    ]);
   });
 
   it("found: keeps the fetched fields for the update", () => {
@@ -261,23 +313,23 @@ describe("settleReply", () => {
     const settled = settle({ kind: "rejected", status: 400, error: "bad name" });
     expect(settled.dead?.reason).toBe("service_rejected");
     expect(settled.dead?.problems[0]?.rule).toBe("the service answered 400: bad name");
-    expect(settled.settlement).toEqual({ row: "before", finished: true, dead: true });
+    expect(settled.settlement).toMatchObject({ row: "before", finished: true, dead: true });
   });
 
   it("rejected: the dead letter says which fields of the request were the service's own", () => {
     const reply = { kind: "rejected", status: 400, error: "bad city" } as const;
-    const ruleFor = (change: Partial<TakenState>, decision: Sendable = sent) =>
+    const ruleFor = (change: Given, decision: Sendable = sent) =>
       settle(reply, change, decision).dead?.problems[0]?.rule;
     const plain = "the service answered 400: bad city";
     const orders = { fields: "o1", status: "o2", is: "active" } as const;
     expect(ruleFor({ orders })).toMatch(
       /bad city; the request carried the fields that the service itself has/,
     );
-    expect(ruleFor({ orders, payload: undefined }, { kind: "fetch" })).toBe(plain);
+    expect(ruleFor({}, { kind: "fetch" })).toBe(plain);
     const kept = JSON.stringify({ city: "Bern" });
     expect(ruleFor({ kept })).toMatch(/bad city; it carried what the service itself has in city/);
     expect(ruleFor({ kept: "{}" })).toBe(plain);
-    expect(ruleFor({ kept }, { kind: "check", body })).toBe(plain);
+    expect(ruleFor({ kept }, { kind: "fetch", into: body })).toBe(plain);
   });
 
   it.each(["throttled", "denied"] as const)("%s: keeps the change and counts no try", (kind) => {
@@ -303,8 +355,8 @@ describe("settleReply", () => {
     const settled = settle({ kind: "unavailable", reason: "connection_refused", ambiguous: false });
     expect(settled.settlement).toMatchObject({
       row: "before",
-      counts: ["tries"],
-      holdMs: 0,
+      counts: ["failed"],
+      openMs: undefined,
     });
     expect(settled.settlement.retryAt).toBe(NOW + 1000);
   });
@@ -315,7 +367,7 @@ describe("settleReply", () => {
     ["unreachable", 1],
   ] as const)("%s again and again: a retry after at most %d min", (reason, minutes) => {
     const reply = { kind: "unavailable", reason, ambiguous: false } as const;
-    expect(settle(reply, { tries: 30 }).settlement.retryAt).toBe(NOW + minutes * 60_000);
+    expect(settle(reply, { failed: 30 }).settlement.retryAt).toBe(NOW + minutes * 60_000);
   });
 
   it.each([
@@ -325,12 +377,14 @@ describe("settleReply", () => {
     ["closed", 1000],
   ] as const)("%s while many wait for a retry: tried %d ms later", (reason, delay) => {
     const reply = { kind: "unavailable", reason, ambiguous: false } as const;
-    expect(settle(reply, {}, sent, known, HOUR_MS).settlement.retryAt).toBe(NOW + delay);
+    expect(settle(reply, {}, sent, known, { retryShareMs: HOUR_MS }).settlement.retryAt).toBe(
+      NOW + delay,
+    );
   });
 
   it.each(["stale_permit", "slept"] as const)("%s: nothing was sent, no try counts", (reason) => {
     const reply = { kind: "unavailable", reason, ambiguous: false } as const;
-    expect(settle(reply, { tries: 9, firstTryAt: NOW - 10_001 })).toEqual({
+    expect(settle(reply, { failed: 9, firstAt: NOW - 10_001 })).toEqual({
       settlement: { row: "before", finished: false },
       end: { finished: false, outcome: "unavailable", reason },
     });
@@ -339,16 +393,16 @@ describe("settleReply", () => {
   it("unavailable and ambiguous: uncertain, and held until the request can no longer arrive", () => {
     const settled = settle({ kind: "unavailable", reason: "timeout", ambiguous: true });
     expect(settled.settlement).toMatchObject({
-      row: "uncertain",
-      counts: ["tries"],
-      holdMs: 3000,
+      row: "unknown",
+      counts: ["failed"],
+      openMs: 3000,
     });
     expect(settled.settlement.retryAt).toBe(NOW + 3000);
   });
 
   it("unavailable for too long: a dead letter", () => {
     const reply = { kind: "unavailable", reason: "server_error", ambiguous: true } as const;
-    expect(settle(reply, { tries: 9, firstTryAt: NOW - 10_001 }).dead?.reason).toBe("given_up");
-    expect(settle(reply, { tries: 9, firstTryAt: NOW - 9999 }).dead).toBeUndefined();
+    expect(settle(reply, { failed: 9, firstAt: NOW - 10_001 }).dead?.reason).toBe("given_up");
+    expect(settle(reply, { failed: 9, firstAt: NOW - 9999 }).dead).toBeUndefined();
   });
 });

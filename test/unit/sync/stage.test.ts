@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import type { LedgerRow } from "../../../src/sync/ledger-row.ts";
-import { newestOrders } from "../../../src/sync/record.ts";
-import type { StageInput } from "../../../src/sync/stage.ts";
-import { openEvents } from "../../../src/state/staged-values.ts";
-import { Sealing } from "../../../src/state/sealing.ts";
+import type { LedgerRow } from "../../../src/core/sync/ledger-row.ts";
+import { newestOrders } from "../../../src/core/sync/known.ts";
+import type { Made, StageInput } from "../../../src/core/sync/stage.ts";
+import { openEvents } from "../../../src/core/state/staged-values.ts";
+import { Sealing } from "../../../src/core/state/sealing.ts";
 import {
   after,
   comes,
@@ -121,7 +121,7 @@ describe("stage", () => {
     const late = [
       comes(updated("2")),
       isTaken(),
-      isSettled({ row: rowWith(), finished: false, late: true }),
+      isSettled({ row: rowWith(), finished: false, openMs: 0 }),
     ];
     for (const steps of [late.slice(0, 2), late]) {
       expect(
@@ -135,39 +135,38 @@ describe("stage", () => {
     const steps = [
       comes(updated("1")),
       isTaken(),
-      isSettled({ finished: false, counts: ["tries", "reads"], holdMs: 5000 }),
+      isSettled({ finished: false, counts: ["failed", "reads"], openMs: 5000 }),
     ];
     const { staged } = staging([updated("2", { lane: "bulk" })], after(steps)).record;
     expect(staged).toMatchObject({
       lane: "live",
       since: T,
       firstTime: 1,
-      time: 2,
-      counts: { reads: 1 },
+      tries: { reads: 1 },
+      due: T + 7000,
     });
-    expect(staged?.heldUntil).toBe(T + 7000);
   });
 
   it("holds what replaces a held termination, unless it is none: that waits from now on", () => {
     const held = after([
       comes(deleted("1")),
       isTaken(),
-      isSettled({ finished: false, held: "limit" }),
+      isSettled({ finished: false, held: { why: "limit" } }),
     ]);
     expect(staging([deleted("2")], held)).toMatchObject({
       result: "held",
-      record: { staged: { phase: "held", since: T } },
+      record: { staged: { held: { why: "limit" }, since: T } },
     });
     const replaced = staging([updated("2")], held);
     expect(replaced).toMatchObject({
       result: "staged",
-      record: { staged: { phase: "waits", since: T + 1000 } },
+      record: { staged: { held: undefined, since: T + 1000 } },
     });
   });
 
   it("holds the deletion of another record of the CRM than the one that wrote the relation", () => {
     const known = { ...NOTHING, row: rowWith({ writer: "a" }) };
-    expect(staging([deleted("1", { writer: "b" })], known).record.staged?.heldWhy).toBe(
+    expect(staging([deleted("1", { writer: "b" })], known).record.staged?.held?.why).toBe(
       "other_record",
     );
     expect(staging([deleted("1", { writer: "a" })], known).result).toBe("staged");
@@ -176,11 +175,9 @@ describe("stage", () => {
   it("keeps the event keys of a bulk change: of the fields, and of the newest event", () => {
     const bulk = { lane: "bulk" } as const;
     const events = [updated("1", bulk), updated("2", bulk), deleted("4", bulk), deleted("5", bulk)];
-    expect(staging(events).record.staged?.eventKeys).toEqual(["key 2", "key 5"]);
-    expect(staging([...events, updated("3", bulk)]).record.staged?.eventKeys).toEqual([
-      "key 3",
-      "key 5",
-    ]);
+    const keysOf = ({ record }: Made) => [record.staged?.fields?.key, record.staged?.status.key];
+    expect(keysOf(staging(events))).toEqual(["key 2", "key 5"]);
+    expect(keysOf(staging([...events, updated("3", bulk)]))).toEqual(["key 3", "key 5"]);
   });
 
   it("keeps the order of a redriven event whose record is not usable", async () => {
@@ -226,7 +223,7 @@ describe("a live event that a bulk change has overtaken", () => {
   ])("%s", (_, events, row, lane) => {
     const { record, result } = staging(events, { ...NOTHING, row });
     expect(result).toBe("superseded");
-    expect(record.staged).toMatchObject({ lane, phase: "waits", fields: { order: "3" } });
+    expect(record.staged).toMatchObject({ lane, fields: { order: "3" } });
   });
 
   it("leaves a failed one its next try", () => {

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { type Known, type Sendable, terminationIn } from "../../../src/sync/decide.ts";
-import type { WantedStatus } from "../../../src/sync/mapped.ts";
+import { type Known, type Sendable, terminationIn } from "../../../src/core/sync/decide.ts";
+import type { WantedStatus } from "../../../src/core/sync/mapped.ts";
 
 const ACTIVE: Known = {
   exists: true,
@@ -17,7 +17,6 @@ const update = (relationStatus: string): Sendable => ({
   body: body(relationStatus),
 });
 const create: Sendable = { kind: "create", body: body("terminated") };
-const check: Sendable = { kind: "check", body: body("terminated") };
 const fetch: Sendable = { kind: "fetch" };
 
 it.for<[string, Sendable, WantedStatus, Known, string | undefined]>([
@@ -43,7 +42,6 @@ it.for<[string, Sendable, WantedStatus, Known, string | undefined]>([
   ["an update", update("active"), "mapped", ACTIVE, undefined],
   ["a restoration without a record", fetch, "active", TERMINATED, undefined],
   ["a new relation", create, "mapped", UNKNOWN, undefined],
-  ["the search for a write that was admitted", check, "terminated", ACTIVE, undefined],
 ])("%s", ([, request, status, known, expected]) => {
   expect(terminationIn(request, status, known)).toBe(expected);
 });

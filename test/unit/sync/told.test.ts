@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { rejectionOf } from "../../../src/sync/told.ts";
+import { rejectionOf } from "../../../src/core/sync/told.ts";
 
 const problems = [{ field: "lastName", rule: "must not be 'Muster'", kind: "a string" }];
 

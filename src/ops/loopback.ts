@@ -1,3 +1,0 @@
-/** Whether an address or name reaches this machine alone. */
-export const isLoopback = (host: string): boolean =>
-  ["localhost", "::1", "[::1]"].includes(host) || host.startsWith("127.");

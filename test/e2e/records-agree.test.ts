@@ -1,0 +1,69 @@
+/** The list of all records agrees with the status and with the service, while changes flow and the daemon is killed. */
+import { expect, test } from "vitest";
+import { readStatus } from "../../src/operate/status/status.ts";
+import { countRelations } from "../../src/records/list-relations.ts";
+import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { newRuntime } from "../support/new-runtime.ts";
+import { personEvent } from "../support/person-event.ts";
+import { envFor } from "../support/tenant-env.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const codes = (from: number, to: number) =>
+  Array.from({ length: to - from }, (_, n) => `p${from + n}`);
+
+test("the numbers are those of the status and of the service, to the unit", async () => {
+  await using sandbox = await startSandbox();
+  const env = envFor(sandbox, { TERMINATE_LIMIT: "1", QUOTA_BURST: "20" });
+  const stores = newRuntime(env);
+  const counted = async () => {
+    const { states } = await countRelations(stores);
+    return { ...states, unsynced: states.waiting + states.retrying };
+  };
+  const told = async () => {
+    const { backlog, deadLetters, terminations } = await readStatus(stores, "test");
+    const unsynced = backlog.live.records + backlog.bulk.records;
+    return { unsynced, held: terminations.held, rejected: deadLetters.total };
+  };
+  const live = codes(0, 40).map((code) => personEvent(code));
+  {
+    await using daemon = await startDaemon(env);
+    await daemon.push(live);
+    await waitUntilSettled(daemon);
+    await daemon.push([
+      ...codes(0, 5).map((code) =>
+        personEvent(code, {}, { type: "crm.record.deleted", data: undefined }),
+      ),
+      ...codes(40, 46).map((code) => personEvent(code, { lastName: "" })),
+      ...codes(50, 200).map((code) => personEvent(code)),
+    ]);
+    await waitFor(async () => (await told()).unsynced > 50, { what: "a backlog" });
+    daemon.process.kill("SIGKILL");
+    await daemon.process.ended;
+  }
+  // Nothing changes now: both count the same.
+  const dead = await told();
+  expect(dead.unsynced).toBeGreaterThan(0);
+  expect(await counted()).toMatchObject(dead);
+
+  await using daemon = await startDaemon(env);
+  for (let round = 0; round < 5; round += 1) {
+    const before = await told();
+    // What waits changes in both directions while it is counted.
+    const { held, rejected } = await counted();
+    const after = await told();
+    for (const [name, count] of Object.entries({ held, rejected })) {
+      const both = [before, after].map((one) => one[name as keyof typeof after]);
+      expect(count, name).toBeGreaterThanOrEqual(Math.min(...both));
+      expect(count, name).toBeLessThanOrEqual(Math.max(...both));
+    }
+  }
+  await waitUntilSettled(daemon);
+  const end = await counted();
+  expect(end).toMatchObject(await told());
+  const relations = [...(await sandbox.relations()).values()];
+  const ended = relations.filter((one) => one["relationStatus"] === "terminated");
+  expect(end).toMatchObject({ unsynced: 0, held: 4, rejected: 6, ended: 1, unknown: 0 });
+  expect(ended).toHaveLength(1);
+  // The held ones are on the service as well.
+  expect(end["on the service"] + end.held + end.ended).toBe(relations.length);
+});
