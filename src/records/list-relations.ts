@@ -17,6 +17,7 @@ import { clockTime } from "../operate/status/clock-time.ts";
 import {
   RELATION_STATES,
   leadingOf,
+  notKnownText,
   problemsText,
   provenBy,
   stateOfChange,
@@ -382,7 +383,7 @@ function waiting(change: Change, { bulkPause, now, stop }: Standing): Told {
 
 const ASKED = "Its next change, or a comparison of the whole CRM, asks the service.";
 
-function ofLedger({ difference, lostAt, row }: Found, { warmUp }: Standing): Told {
+function ofLedger({ difference, lostAt, readAt, row }: Found, { warmUp }: Standing): Told {
   if (lostAt !== undefined)
     return {
       state: "unknown",
@@ -413,13 +414,7 @@ function ofLedger({ difference, lostAt, row }: Found, { warmUp }: Standing): Tol
         ? { state: "ended", since, why: "the service does not have it", next: "", ...differs }
         : { state: "unknown", since, why: "the service does not have it", next: ASKED, ...differs };
     case "unknown":
-      return {
-        state,
-        since,
-        why: "what the service has of it is not known",
-        next: ASKED,
-        ...differs,
-      };
+      return { state, since, ...notKnownText(readAt), ...differs };
   }
 }
 

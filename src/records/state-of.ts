@@ -2,6 +2,7 @@
 import type { Problem } from "../core/event/problem.ts";
 import type { DeadReason } from "../core/sync/dead-letter.ts";
 import type { LedgerRow } from "../core/sync/ledger-row.ts";
+import { clockTime } from "../operate/status/clock-time.ts";
 
 /** The closed set of states of a relation. */
 export const RELATION_STATES = [
@@ -57,6 +58,21 @@ export function stateOfRow(
   if (!row.exists) return "absent";
   return row.terminated ? "ended" : "on the service";
 }
+
+/**
+ * Of a relation whose state is `unknown`.
+ * @param readAt when a change that is on the service is read once more, ms
+ */
+export const notKnownText = (readAt: number | undefined): { why: string; next: string } =>
+  readAt === undefined
+    ? {
+        why: "a request had no answer, or its row was forgotten",
+        next: "Its next change, or a comparison of the whole CRM, asks the service.",
+      }
+    : {
+        why: "it was sent, and a request before that had no answer and may still change it",
+        next: `crmsync reads it once more at ${clockTime(readAt)}.`,
+      };
 
 /** How the last proof came: `answer` to a write of ours, `read` from the service, or `listed`, before any event of it. */
 export function provenBy(row: LedgerRow): "answer" | "read" | "listed" | undefined {

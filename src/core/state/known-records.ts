@@ -1,6 +1,6 @@
 /** All records that are known, by the places in which they stand: a page of a place, and all that is kept of each. */
 import type { About } from "../sync/told.ts";
-import { waitingIn } from "../sync/known.ts";
+import { readAgainAt, waitingIn } from "../sync/known.ts";
 import type { LedgerRow } from "../sync/ledger-row.ts";
 import type { Change, LetterMark } from "../sync/record.ts";
 import { changeIn, OfRecords, readRow } from "./record-store.ts";
@@ -15,6 +15,8 @@ export interface KeptRecord {
   readonly row: LedgerRow | undefined;
   /** A change that is to be sent, or waits for a person. */
   readonly change: Change | undefined;
+  /** When a change that is on the service is read once more, ms. */
+  readonly readAt: number | undefined;
   readonly mark: LetterMark | undefined;
   /** Since when its change is missing in Redis, ms. */
   readonly lostAt: number | undefined;
@@ -63,10 +65,12 @@ export class KnownRecords extends OfRecords {
     return crmCodes.map((crmCode, n) => {
       const [row, mark, lostAt] = [rows[n], marks[n], losts[n]];
       const [state, step] = [others[2 * n], others[2 * n + 1]];
+      const staged = changeIn(state);
       return {
         crmCode,
         row: row == null ? undefined : readRow(row, Number(epoch ?? 0)),
-        change: waitingIn(changeIn(state)),
+        change: waitingIn(staged),
+        readAt: readAgainAt(staged),
         mark: mark == null ? undefined : (JSON.parse(mark) as LetterMark),
         lostAt: lostAt == null ? undefined : Number(lostAt),
         heard: step == null ? undefined : history.eventIn(step),

@@ -84,6 +84,10 @@ export const isSent = ({ confirm }: Pick<Change, "confirm">): boolean =>
 export const waitingIn = (staged: Change | undefined): Change | undefined =>
   staged === undefined || isSent(staged) ? undefined : staged;
 
+/** When a change that is on the service is read once more, ms; undefined: none is. */
+export const readAgainAt = (staged: Change | undefined): number | undefined =>
+  staged !== undefined && isSent(staged) ? staged.due : undefined;
+
 /** Whether a change waits that no worker has taken. */
 export function isPending(staged: Change | undefined): staged is Change {
   const waits = waitingIn(staged);

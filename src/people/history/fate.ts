@@ -11,7 +11,13 @@ import type { Letter, RecordFacts, SharedFacts, WaitingState } from "./record-fa
 import { leftOutText, type PresentWhens } from "../../intake/mapping/whens.ts";
 import { WARNING_REASONS, type WarningReason } from "../../intake/mapping/mapping.ts";
 import type { LedgerRow } from "../../core/sync/ledger-row.ts";
-import { leadingOf, problemsText, stateOfChange, stateOfRow } from "../../records/state-of.ts";
+import {
+  leadingOf,
+  notKnownText,
+  problemsText,
+  stateOfChange,
+  stateOfRow,
+} from "../../records/state-of.ts";
 import {
   KEPT,
   type DeadStep,
@@ -332,7 +338,10 @@ const goneFate = (
 };
 
 /** What the ledger says. */
-function knownOf({ crmCode, row, steps }: RecordFacts, { readings }: SharedFacts): FateOfRecord {
+function knownOf(
+  { crmCode, readAt, row, steps }: RecordFacts,
+  { readings }: SharedFacts,
+): FateOfRecord {
   if (crmCode === undefined) {
     return { fate: "uncertain", answer: "to which crmCode it leads is not known" };
   }
@@ -346,10 +355,11 @@ function knownOf({ crmCode, row, steps }: RecordFacts, { readings }: SharedFacts
         };
   }
   if (state === "unknown") {
+    const { next, why } = notKnownText(readAt);
     return {
       fate: "uncertain",
-      answer: `what the service has of it is not known (last proven at ${clockTime(row.provedAt)}): a request had no answer, or its row was forgotten`,
-      remedy: `Its next change, or ${crmsync`reconcile`}, asks the service.`,
+      answer: `what the service has of it is not known (last proven at ${clockTime(row.provedAt)}): ${why}`,
+      remedy: readAt === undefined ? `${next} ${crmsync`reconcile`} compares.` : next,
     };
   }
   if (state === "absent") {

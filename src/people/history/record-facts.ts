@@ -2,7 +2,7 @@
 import { eventKey } from "../../core/event/event-order.ts";
 import type { StoredDeadLetter } from "../../core/state/dead-letters.ts";
 import { scanHash } from "../../core/state/scan.ts";
-import { timeOfOrder, waitingIn } from "../../core/sync/known.ts";
+import { readAgainAt, timeOfOrder, waitingIn } from "../../core/sync/known.ts";
 import { triesIn } from "../../core/sync/run.ts";
 import type { HeldWhy } from "../../core/sync/record.ts";
 import type { PresentWhens } from "../../intake/mapping/whens.ts";
@@ -58,6 +58,8 @@ export interface RecordFacts {
   readonly crmCode: string | undefined;
   readonly row: LedgerRow | undefined;
   readonly waiting: WaitingState | undefined;
+  /** When a change that is on the service is read once more, ms. */
+  readonly readAt: number | undefined;
   readonly letter: Letter | undefined;
   /** The CRM from which the record must be fetched first. */
   readonly fetchFrom: string | undefined;
@@ -81,9 +83,9 @@ export async function readFacts(
   { readings, keptMs }: SharedFacts,
 ): Promise<RecordFacts> {
   const { history, ledger } = stores;
-  const [row, waiting, ofCode, ofSubject] = await Promise.all([
+  const [row, staged, ofCode, ofSubject] = await Promise.all([
     crmCode === undefined ? undefined : ledger.row(crmCode),
-    crmCode === undefined ? undefined : readWaiting(stores, crmCode),
+    crmCode === undefined ? undefined : readStaged(stores, crmCode),
     crmCode === undefined ? [] : history.read({ crmCode }),
     subject === undefined ? [] : history.read({ subject }),
   ]);
@@ -103,7 +105,8 @@ export async function readFacts(
     name,
     crmCode,
     row,
-    waiting,
+    waiting: staged?.waiting,
+    readAt: staged?.readAt,
     letter,
     fetchFrom,
     steps,
@@ -111,16 +114,16 @@ export async function readFacts(
   };
 }
 
-async function readWaiting(
+async function readStaged(
   { line, records }: Stores,
   crmCode: string,
-): Promise<WaitingState | undefined> {
+): Promise<Pick<RecordFacts, "readAt" | "waiting">> {
   const { now, staged: read } = await records.read(crmCode);
   const staged = waitingIn(read);
-  if (staged === undefined) return undefined;
+  if (staged === undefined) return { waiting: undefined, readAt: readAgainAt(read) };
   const { due = 0, held, lane, status, taken, tries } = staged;
   const isTaken = taken !== undefined && taken.until > now;
-  return {
+  const waiting = {
     order: status.order,
     lane,
     time: timeOfOrder(status.order),
@@ -133,6 +136,7 @@ async function readWaiting(
     failure: tries?.why && inWords(tries.why),
     ahead: await line.aheadOf(crmCode, lane),
   };
+  return { waiting, readAt: undefined };
 }
 
 /** The letter of the relation, or that of the newest event, if no relation was known for it. */

@@ -42,6 +42,9 @@ async function oneOfEach(stores: Parts): Promise<void> {
     due,
     tries: { failed: 1, firstAt: 1, since: 1, why: "500 (server_error)" },
   }));
+  await staged.stage(stateOf("late", ORDER));
+  await listed(stores, [["late", rowAt(ORDER, "f", { uncertain: true })]]);
+  await editStaged(stores, "late", (one) => ({ ...one, due, confirm: { why: "late", since: 1 } }));
   await hold(stores, "held", "contact/7", "/crm/a");
   await accept(personEvent("bad", { lastName: "" }, { subject: "contact/8", source: "/crm/b" }));
   await accept(personEvent("", {}, { subject: "contact/9" }));
@@ -62,6 +65,7 @@ test("each relation is listed once, with its state, why it is so, and what comes
     "both rejected held",
     "ended ended",
     "held held",
+    "late unknown",
     "listed on the service",
     "sent on the service",
     "tried retrying",
@@ -87,6 +91,8 @@ test("each relation is listed once, with its state, why it is so, and what comes
   expect(of("bad")).toMatchObject({ record: "contact/8", source: "/crm/b" });
   expect(of("bad")?.why).toMatch(/^lastName /);
   expect(of("bad")?.next).toMatch(/^Correct the named fields/);
+  expect(of("unsure")?.next).toMatch(/^Its next change/);
+  expect(of("late")?.next).toMatch(/^crmsync reads it once more at \d/);
   expect(of("tried")).toMatchObject({ why: "500 (server_error)" });
   expect(of("held")?.why).toMatch(/TERMINATE_LIMIT/);
 });
@@ -99,7 +105,12 @@ test("what the filters want is listed, and nothing else", async () => {
   expect(await codes({ states: ["held"] })).toEqual(["both", "held"]);
   expect(await codes({ states: ["rejected"] })).toEqual(["-", "bad", "both"]);
   expect(await codes({ states: ["waiting", "retrying"] })).toEqual(["tried", "waits"]);
-  expect(await codes({ states: ["ended", "unknown"] })).toEqual(["absent", "ended", "unsure"]);
+  expect(await codes({ states: ["ended", "unknown"] })).toEqual([
+    "absent",
+    "ended",
+    "late",
+    "unsure",
+  ]);
   expect(await codes({ type: "Company" })).toEqual(["listed"]);
   expect(await codes({ source: "/crm/b" })).toEqual(["bad"]);
   expect(await codes({ search: "CONTACT/8" })).toEqual(["bad"]);
@@ -111,7 +122,7 @@ test("the numbers are those of the status, to the unit", async () => {
   await oneOfEach(stores);
   const { relations, states } = await countRelations(stores);
   const { backlog, deadLetters, terminations } = await readStatus(stores, "test");
-  expect(relations).toBe(11);
+  expect(relations).toBe(12);
   expect(states).toEqual({
     "on the service": 2,
     waiting: backlog.live.records + backlog.bulk.records - backlog.retrying,
@@ -120,7 +131,7 @@ test("the numbers are those of the status, to the unit", async () => {
     rejected: deadLetters.total,
     ended: 1,
     foreign: 0,
-    unknown: 2,
+    unknown: 3,
   });
   expect([states.waiting, states.retrying, states.held, states.rejected]).toEqual([1, 1, 2, 3]);
 });
@@ -138,8 +149,8 @@ test("pages for people have each relation once, also where it stands in several 
     found.push(...relations.map(({ crmCode = "-" }) => crmCode));
     from = next;
   }
-  expect(found).toHaveLength(711);
-  expect(new Set(found).size).toBe(711);
+  expect(found).toHaveLength(712);
+  expect(new Set(found).size).toBe(712);
   expect(pages).toBeGreaterThan(8);
 });
 

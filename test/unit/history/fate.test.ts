@@ -35,6 +35,7 @@ const NOTHING: RecordFacts = {
   crmCode: "4711",
   row: undefined,
   waiting: undefined,
+  readAt: undefined,
   letter: undefined,
   fetchFrom: undefined,
   steps: [],
