@@ -116,7 +116,7 @@ export function summaryOf({ comparisons, gaps, state }: Certificate): string {
   const now =
     state === null
       ? ""
-      : ` Now ${state.relations} relations are known; ${state.exceptions.length} exceptions and ${state.differences.length} differences are named.`;
+      : ` Now ${counted(state.relations, "relation is", "relations are")} known; ${counted(state.exceptions.length, "exception")} and ${counted(state.differences.length, "difference")} are named.`;
   return `${lists}${others}${now} Gaps in the evidence: ${gaps.length}.`;
 }
 
@@ -141,8 +141,8 @@ function comparisonsOf({ compared, comparisons }: Certificate): Html {
   });
   const stopped = compared.stopped > 0 && `, ${compared.stopped} of them stopped by a guard`;
   return html`<p>
-      ${counted(compared.all, "comparison")} in the period${stopped}; the newest of each kind of
-      export:
+      ${counted(compared.all, "comparison")} in the
+      period${stopped}${all.length > 0 ? "; the newest of each kind of export:" : "."}
     </p>
     ${all}`;
 }
@@ -154,7 +154,8 @@ function stateOf({ month, state }: Certificate): Html {
     </p>`;
   const { at, differences, exceptions, relations, states } = state;
   return html`<p>
-      ${relations} relations are known at ${day(at)}. One that is in two states counts in both.
+      ${counted(relations, "relation is", "relations are")} known at ${day(at)}. One that is in two
+      states counts in both.
     </p>
     ${list("States", Object.entries(states), {
       State: ([name]) => name,

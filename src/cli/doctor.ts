@@ -1,6 +1,6 @@
 import { styleText } from "node:util";
 import { Command } from "commander";
-import { readConfig } from "../base/config.ts";
+import { readConfig, type Config } from "../base/config.ts";
 import { checkAll } from "../operate/doctor/check-all.ts";
 import { printable, printableLines } from "../base/printable.ts";
 import { operatorName } from "./operator.ts";
@@ -33,7 +33,9 @@ async function examine(options: {
 }): Promise<void> {
   const checks: Check[] = [];
   const refreshBy = options.refresh && operatorName;
-  for (const group of checkAll(readConfig(), options.acceptTypes, refreshBy)) {
+  const config = readConfig();
+  const all = [...checkAll(config, options.acceptTypes, refreshBy), checkMailIfSet(config)];
+  for (const group of all) {
     const done = await group;
     checks.push(...done);
     if (!options.json) process.stdout.write(done.map(linesOf).join(""));
@@ -44,6 +46,12 @@ async function examine(options: {
   // If a line could not be written, run.ts reports that error first.
   process.stdout.write("", () => setImmediate(() => process.exit(code)));
 }
+
+/** The library is loaded only where a server is set. */
+const checkMailIfSet = async (config: Config): Promise<readonly Check[]> =>
+  config.secrets.SMTP_URL === undefined
+    ? []
+    : (await import("../quality/mail.ts")).checkMail(config);
 
 function linesOf({ name, result, says, remedy }: Check): string {
   const mark = styleText(STYLES[result], `${MARKS[result]} ${result.padEnd(4)}`, {

@@ -1,9 +1,11 @@
 /** Mails each owner's flaws, and the numbers of all to compliance, by SMTP: plain text, and the list as CSV; no values of persons. */
 import { createTransport, type NodemailerError } from "nodemailer";
 import { mailAddress, type Config } from "../base/config.ts";
+import { within } from "../base/deadline.ts";
 import { isLoopback } from "../base/loopback.ts";
 import { printable } from "../base/printable.ts";
 import { smtpIn } from "../base/secret-variable.ts";
+import { ok, warn, type Check } from "../operate/doctor/check.ts";
 import { COLUMNS, csvOf, textOf, type Flaw, type FlawCounts } from "./flaws.ts";
 
 /** Lines of the text, and flaws in the attachment; the rest is only counted. */
@@ -11,6 +13,9 @@ const MOST = { lines: 500, attached: 10_000 };
 
 /** For the connection, the greeting, and each answer, ms: some servers examine a mail before they answer. */
 const TIMEOUT_MS = 60_000;
+
+/** For connection, greeting and sign-in together, when the doctor asks, ms. */
+const CHECK_MS = 10_000;
 
 /** What became of one message: absent `why`, it was taken. */
 export interface Told {
@@ -99,8 +104,28 @@ export function openMailer(config: Config) {
       const text = textOf(counts, (owner) => ` (${endOf(owner)})`);
       return send(compliance, `${text[0]} in records of the CRM`, text, left);
     },
+    /** Signs in, and sends nothing. */
+    check: async (): Promise<Told> =>
+      transport.verify().then(
+        () => ({}),
+        (error: unknown) => failureOf(error as NodemailerError),
+      ),
     close: async () => transport.close(),
   };
+}
+
+/** For the doctor: whether the server takes a sender, without a mail. */
+export async function checkMail(config: Config): Promise<readonly Check[]> {
+  const mailer = openMailer(config);
+  if (mailer === undefined) return [];
+  const { why } = await within(CHECK_MS, mailer.check()).catch((error: Error) => ({
+    why: error.message,
+  }));
+  await mailer.close();
+  if (why === undefined) return [ok("mail", "the server of SMTP_URL lets crmsync in")];
+  const remedy =
+    "Correct SMTP_URL (address, port, user and password), or see why the mail server refuses.";
+  return [warn("mail", `the server of SMTP_URL cannot be used: ${why}`, remedy)];
 }
 
 const domainOf = (address: string): string => address.replace(/^.*@/, "").toLowerCase();

@@ -69,8 +69,6 @@ test("the numbers are those of the status and of the service, to the unit", asyn
   expect(ended).toHaveLength(1);
   // The held ones are on the service as well, and what was under way at the kill: that is read once more.
   const read = await allRelations(stores, { states: ["unknown"] });
-  expect(read.map(({ next }) => next)).toEqual(
-    read.map(() => expect.stringMatching(/^crmsync reads it once more at /)),
-  );
+  for (const { next } of read) expect(next).toMatch(/^crmsync reads it once more at /);
   expect(end["on the service"] + end.held + end.ended + read.length).toBe(relations.length);
 });

@@ -8,6 +8,7 @@ import { readConfig } from "../../../src/base/config.ts";
 import { readOne } from "../../../src/base/redis-reading.ts";
 import { findingsIn } from "../../../src/operate/status/findings.ts";
 import { FlawCounts } from "../../../src/quality/flaws.ts";
+import { checkMail } from "../../../src/quality/mail.ts";
 import { FlawsByOwner, sendFlaws } from "../../../src/quality/send.ts";
 import { makeCertificates } from "../../support/certificates.ts";
 import { startChore } from "../../support/chores.ts";
@@ -63,6 +64,25 @@ async function send(env: Readonly<Record<string, string>>, ...args: string[]) {
 }
 
 const receivers = ({ received }: MailServer) => received.map(({ to }) => to.join());
+
+test("the doctor signs in at the mail server, says why it cannot, and sends nothing", async () => {
+  const login = { user: "crmsync", pass: "right" };
+  await using mail = await startMailServer(undefined, login);
+  const checked = async (url: string) =>
+    checkMail(
+      readConfig({ SMTP_URL: url, MAIL_FROM: "crmsync@firm.example", QUALITY_MAIL_TO: COMPLIANCE }),
+    );
+  const at = `127.0.0.1:${mail.port}`;
+  expect(await checked(`smtp://crmsync:right@${at}`)).toMatchObject([
+    { name: "mail", result: "ok" },
+  ]);
+  const [refused] = await checked(`smtp://crmsync:wrong@${at}`);
+  expect(refused?.result).toBe("warn");
+  expect(refused?.says).toMatch(/: SMTP 535 to AUTH/);
+  const [away] = await checked("smtp://127.0.0.1:1");
+  expect(away?.says).toMatch(/: ECONNREFUSED$/);
+  expect(mail.received).toEqual([]);
+});
 
 test("an owner with an address gets the list; compliance gets the numbers, and the lists of all others", async () => {
   await using dir = await tempDir();
