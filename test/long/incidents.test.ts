@@ -12,16 +12,12 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { Queue } from "bullmq";
 import { expect, inject, it } from "vitest";
+import { ROLES, type Role } from "../../src/core/state/heartbeats.ts";
 import type { Check } from "../../src/operate/doctor/check.ts";
 import type { Status } from "../../src/operate/status/status.ts";
 import { armFault } from "../support/arm-fault.ts";
-import {
-  startDaemon,
-  startSandbox,
-  waitUntilSettled,
-  type DaemonProcess,
-  type SandboxProcess,
-} from "../support/crmsync.ts";
+import { startDaemon, waitUntilSettled, type DaemonAccess } from "../support/crmsync.ts";
+import { localDaemon, localSandbox, type LocalSandbox } from "../support/in-process.ts";
 import { people } from "../support/person-event.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
@@ -38,14 +34,14 @@ const anchors = new Set(
 
 interface Setup {
   readonly env: Readonly<Record<string, string>>;
-  readonly sandbox: SandboxProcess;
-  readonly daemon: DaemonProcess;
+  readonly sandbox: LocalSandbox;
+  readonly daemon: DaemonAccess;
 }
 
 interface Incident {
   readonly what: string;
   readonly env?: Readonly<Record<string, string>>;
-  readonly args?: readonly string[];
+  readonly roles?: readonly Role[];
   /** The ledger cannot be warmed before the incident. */
   readonly cold?: true;
   cause(setup: Setup): Promise<unknown>;
@@ -131,7 +127,7 @@ const INCIDENTS: readonly Incident[] = [
   {
     what: "the service is down",
     async cause({ sandbox, daemon }) {
-      sandbox.process.kill("SIGKILL");
+      await sandbox[Symbol.asyncDispose]();
       await daemon.push(people(20));
     },
     section: "crmsyncserviceunavailable",
@@ -161,7 +157,7 @@ const INCIDENTS: readonly Incident[] = [
   },
   {
     what: "only half of the roles were started",
-    args: ["--roles", "http,intake"],
+    roles: ["http", "intake"],
     cold: true,
     cause: ({ daemon }) => daemon.push(people(5)),
     section: "crmsyncrolemissing",
@@ -214,21 +210,19 @@ async function expectNamed(
 ): Promise<void> {
   const { section, says, status, doctor } = incident;
   expect(anchors).toContain(section);
-  const seen = await waitFor(
+  // What is told may change between two looks: each look must agree in itself.
+  await waitFor(
     async () => {
       const now = await setup.daemon.status();
-      return says.test(findingOf(now, section)?.says ?? "") && now;
+      expect(findingOf(now, section)?.says).toMatch(says);
+      if (status !== undefined) expect(now).toMatchObject(status);
+      if (now.findings[0]?.severity === "stopped") {
+        expect(await notReady(setup.daemon)).not.toEqual([]);
+      }
+      return true;
     },
-    { what: `status says ${says}` },
+    { what: `status says ${says}, and /readyz agrees` },
   );
-  if (status !== undefined) expect(seen).toMatchObject(status);
-  const ready = (await (await fetch(`${setup.daemon.url}/readyz`)).json()) as {
-    reasons: string[];
-    notSending: string[];
-  };
-  if (seen.findings[0]?.severity === "stopped") {
-    expect([...ready.reasons, ...ready.notSending]).not.toEqual([]);
-  }
   if (doctor === undefined) return;
   const { out } = await cli(setup.env, "doctor", "--json");
   const check = (JSON.parse(out) as Check[]).find(({ name }) => name === doctor[0]);
@@ -237,7 +231,16 @@ async function expectNamed(
   expect(check?.remedy).not.toBe("");
 }
 
-const envFor = (sandbox: SandboxProcess, redisUrl: string): Record<string, string> => ({
+/** Why `/readyz` says that nothing is accepted or sent. */
+async function notReady({ url }: DaemonAccess): Promise<string[]> {
+  const { reasons, notSending } = (await (await fetch(`${url}/readyz`)).json()) as Record<
+    "reasons" | "notSending",
+    string[]
+  >;
+  return [...reasons, ...notSending];
+}
+
+const envFor = (sandbox: LocalSandbox, redisUrl: string): Record<string, string> => ({
   REDIS_URL: redisUrl,
   QUEUE_PREFIX: uniquePrefix(),
   SERVICE_BASE_URL: sandbox.url,
@@ -248,26 +251,26 @@ const envFor = (sandbox: SandboxProcess, redisUrl: string): Record<string, strin
 });
 
 it.for(INCIDENTS)("$what", async (incident) => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = { ...envFor(sandbox, inject("redisUrl")), ...incident.env };
-  await using daemon = await startDaemon(env, incident.args);
+  await using daemon = await localDaemon(env, new Set(incident.roles ?? ROLES));
   if (incident.cold === undefined) await waitFor(async () => isWarm(daemon), { what: "warm" });
   const setup = { env, sandbox, daemon };
   await incident.cause(setup);
   await expectNamed(setup, incident);
 });
 
-const isWarm = async (daemon: DaemonProcess) => (await daemon.status()).ledger.state === "done";
+const isWarm = async (daemon: DaemonAccess) => (await daemon.status()).ledger.state === "done";
 
 it("a CRM does not return its records", async () => {
   const crm = createServer((_, response) => response.writeHead(401).end("{}"));
   await once(crm.listen(0, "127.0.0.1"), "listening");
   try {
-    await using sandbox = await startSandbox();
+    await using sandbox = await localSandbox();
     const { port } = crm.address() as AddressInfo;
     const api = { HUBSPOT_API_URL: `http://127.0.0.1:${port}` };
     const env = { ...envFor(sandbox, inject("redisUrl")), ...HUBSPOT, ...api };
-    await using daemon = await startDaemon(env);
+    await using daemon = await localDaemon(env);
     const setup = { env, sandbox, daemon };
     expect((await hubspot(setup, HUBSPOT.HUBSPOT_WEBHOOK_SECRET)).ok).toBe(true);
     await expectNamed(setup, {
@@ -282,19 +285,18 @@ it("a CRM does not return its records", async () => {
 });
 
 async function withOwnRedis(
-  settings: Readonly<Record<string, string>>,
   work: (setup: Setup & { redis: OwnRedis }) => Promise<void>,
 ): Promise<void> {
-  await using redis = await ownRedis(settings);
-  await using sandbox = await startSandbox();
+  await using redis = await ownRedis();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox, redis.url);
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await waitFor(async () => isWarm(daemon), { what: "warm" });
   await work({ env, sandbox, daemon, redis });
 }
 
 it("Redis is full", () =>
-  withOwnRedis({}, async (setup) => {
+  withOwnRedis(async (setup) => {
     await setup.redis.client.config("SET", "maxmemory", "1mb");
     await expectNamed(setup, {
       section: "crmsyncredisnearlyfull",
@@ -307,17 +309,18 @@ it("Redis is full", () =>
   }));
 
 it("Redis may evict changes", () =>
-  withOwnRedis({ "maxmemory-policy": "allkeys-lru" }, (setup) =>
-    expectNamed(setup, {
+  withOwnRedis(async (setup) => {
+    await setup.redis.client.config("SET", "maxmemory-policy", "allkeys-lru");
+    await expectNamed(setup, {
       section: "crmsyncredisnotdurable",
       says: /maxmemory-policy is allkeys-lru/,
       status: { redis: { durable: false } },
       doctor: ["redis policy", /allkeys-lru/],
-    }),
-  ));
+    });
+  }));
 
 it("every process was killed: the status in Redis says so, and the changes still wait", async () => {
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox, inject("redisUrl"));
   await using daemon = await startDaemon(env);
   await waitUntilSettled(daemon);
@@ -351,7 +354,7 @@ it("no Redis at all: status and doctor name its address and the error", async ()
 
 it("the embedded Redis is down while its daemon runs: status tells this from a missing daemon", async () => {
   await using dir = await tempDir();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = { DATA_DIR: dir.path, SERVICE_BASE_URL: sandbox.url, SERVICE_TOKEN: sandbox.token };
   await using daemon = await startDaemon({ ...env, LOG_LEVEL: "info" });
   const [, redisPid] = await daemon.process.line(/"server_pid":(\d+)/);

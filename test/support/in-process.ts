@@ -8,7 +8,7 @@ import { createLog } from "../../src/base/log.ts";
 import { Shutdown } from "../../src/base/shutdown.ts";
 import { NO_TRACING } from "../../src/base/tracing.ts";
 import { VERSION } from "../../src/base/version.ts";
-import { startSandbox } from "../../src/sandbox/serve.ts";
+import { startSandbox, type SandboxOptions } from "../../src/sandbox/serve.ts";
 import { ROLES, type Role } from "../../src/core/state/heartbeats.ts";
 import { startDaemon } from "../../workers/main.ts";
 import {
@@ -23,15 +23,25 @@ import { waitFor } from "./wait-for.ts";
 /** Its limits are so wide that no test reaches them. */
 const WIDE = { perHour: 1_000_000, burst: 100_000 };
 
+/** It may be closed before its test ends. */
 export type LocalSandbox = SandboxAccess & AsyncDisposable;
 
-/** @param db its database; without one nothing is kept on the disk. */
-export async function localSandbox({ db = ":memory:" } = {}): Promise<LocalSandbox> {
-  const sandbox = await startSandbox({ database: db, limits: WIDE, faults: true });
+export interface LocalSandboxOptions extends Pick<SandboxOptions, "limits" | "policy"> {
+  /** Its database; without one nothing is kept on the disk. */
+  readonly db?: string;
+}
+
+/** Without limits of the test's own, no test reaches them. */
+export async function localSandbox({
+  db = ":memory:",
+  ...options
+}: LocalSandboxOptions = {}): Promise<LocalSandbox> {
+  const sandbox = await startSandbox({ database: db, limits: WIDE, faults: true, ...options });
   const { faultsUrl, token, url } = sandbox;
+  let closed: Promise<void> | undefined;
   return {
     ...sandboxAt({ url, token: token ?? "", faultsUrl: faultsUrl ?? "" }),
-    [Symbol.asyncDispose]: () => sandbox.close(),
+    [Symbol.asyncDispose]: () => (closed ??= sandbox.close()),
   };
 }
 

@@ -97,7 +97,7 @@ function replaceGlobals(): () => void {
     ]),
   );
   const exit = process.exit.bind(process);
-  const { log, error } = console;
+  const { log, error, warn } = console;
   const before = new Map(SIGNALS.map((signal) => [signal, process.listeners(signal)]));
   const { exitCode } = process;
   process.exitCode = undefined;
@@ -121,9 +121,10 @@ function replaceGlobals(): () => void {
     };
   console.log = print("stdout", log);
   console.error = print("stderr", error);
+  console.warn = print("stderr", warn);
   return () => {
     for (const [name, descriptor] of own) Object.defineProperty(process, name, descriptor);
-    Object.assign(console, { log, error });
+    Object.assign(console, { log, error, warn });
     for (const [signal, listeners] of before) {
       for (const one of process.listeners(signal)) {
         if (!listeners.includes(one)) process.off(signal, one);
