@@ -50,6 +50,9 @@ export const inWords = (text: string): string =>
     )
     .replace("connection_refused", "ECONNREFUSED");
 
+/** Nothing was sent: this process was too slow. */
+export const NOT_SENT: ReadonlySet<UnavailableReason> = new Set(["stale_permit", "slept"]);
+
 /** There was no connection: that cannot be the fault of one record, and cost the service nothing. */
 export const NO_CONNECTION: ReadonlySet<string> = new Set<UnavailableReason>([
   "connection_refused",

@@ -8,7 +8,7 @@ import type { LedgerRow } from "./ledger-row.ts";
 import type { Confirm } from "./record.ts";
 import { boundsOf, REFUSED, retryDelay } from "./retry.ts";
 import type { TakenState } from "./run.ts";
-import { REJECTING, type ServiceReply, type UnavailableReason } from "./service-reply.ts";
+import { NOT_SENT, REJECTING, type ServiceReply } from "./service-reply.ts";
 import { confirmed, found, renamed, unconfirmed } from "./settle-read.ts";
 import { again, done, giveUp, reads, type SettleContext, type Settled } from "./settled.ts";
 
@@ -18,9 +18,6 @@ const HEALS_AT_ONCE = 3;
 const MAX_HEALS = 6;
 /** After this many tries that ended in 403, only a person can help. */
 const MAX_FORBIDDEN = 10;
-
-/** Nothing was sent: this process was too slow. */
-const NOT_SENT: ReadonlySet<UnavailableReason> = new Set(["stale_permit", "slept"]);
 
 /** @param sent the decision that was sent; `state.row` is the ledger's row from before the request. */
 export function settleReply(

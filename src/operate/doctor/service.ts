@@ -14,10 +14,13 @@ import { medianOf } from "../status/slowness.ts";
 import type { Stores } from "../status/stores.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 import { clockCheck } from "./clock.ts";
-import { inWords } from "../../core/sync/service-reply.ts";
+import { inWords, NOT_SENT } from "../../core/sync/service-reply.ts";
 
 /** Longest wait for a permit: the doctor does not wait for an exhausted hour, ms. */
 const PERMIT_WAIT_MS = 2000;
+
+/** A busy machine may use a permit too late. */
+const MORE_PERMITS = 2;
 
 /** A permit needs about so many answers of Redis. */
 const PERMIT_ANSWERS = 20;
@@ -54,13 +57,21 @@ export async function checkService(
   try {
     const pingMs = await within(REDIS_DEADLINE_MS, pingOf(stores.redis));
     const waitMs = Math.ceil(Math.max(PERMIT_WAIT_MS, PERMIT_ANSWERS * pingMs));
-    const permit = await service.quota.acquire("live", AbortSignal.timeout(waitMs)).catch(() => {});
-    if (permit === undefined) {
+    /** Undefined: no request may be sent now. */
+    const ask = async () => {
+      const permit = await service.quota
+        .acquire("live", AbortSignal.timeout(waitMs))
+        .catch(() => {});
+      return permit && within(patienceMs(), service.client.schemaConfig(permit)).catch(lateReply);
+    };
+    let reply = await ask();
+    for (let more = MORE_PERMITS; reply && isNotSent(reply) && more > 0; more -= 1)
+      reply = await ask();
+    if (reply === undefined) {
       const says = `not checked: no request may be sent now, because ${await whyNoPermit(stores)}`;
       const remedy = `Run it again after that; ${crmsync`status`} has the details.`;
       return [...checks, warn("token", says, remedy)];
     }
-    const reply = await within(patienceMs(), service.client.schemaConfig(permit)).catch(lateReply);
     if ("result" in reply) return [...checks, reply];
     // All processes continue at once when the service grants access again.
     if (reply.kind === "schema") await stores.denial.end();
@@ -126,11 +137,18 @@ function checksOf(reply: Reply<"schema-config">): Check[] {
     case "rejected":
       return [fail("service", `schema-config was answered with ${reply.status}`, REJECTED)];
     case "unavailable": {
+      if (isNotSent(reply)) {
+        const says = "not checked: this machine is too busy to use a permit in time";
+        return [warn("token", says, "Run it again.")];
+      }
       const status = reply.status === undefined ? "" : `, ${reply.status}`;
       return [fail("service", `no usable reply (${inWords(reply.reason)}${status})`, UNAVAILABLE)];
     }
   }
 }
+
+const isNotSent = (reply: Reply<"schema-config"> | Check): boolean =>
+  "kind" in reply && reply.kind === "unavailable" && NOT_SENT.has(reply.reason);
 
 const TOKEN_DENIED = "denied (401): missing, wrong, revoked, or of another environment";
 const NEW_TOKEN =
