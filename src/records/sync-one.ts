@@ -249,7 +249,7 @@ interface ReadRecord {
   readonly steps: readonly Step[];
 }
 
-const WITH_RECORD = crmsync`sync --record FILE`;
+const withRecord = (subject = "NAME"): string => crmsync`sync ${subject} --record FILE`;
 
 async function readFromCrm(
   { source = SOURCE, subject }: FoundRecord,
@@ -257,14 +257,14 @@ async function readFromCrm(
 ): Promise<ReadRecord> {
   if (subject === undefined)
     throw new UserError(
-      `which record of the CRM that is, is not known: give its name there, such as contact/7, or the record itself, with ${WITH_RECORD}`,
+      `which record of the CRM that is, is not known: give its name there, such as contact/7, or the record itself, with ${withRecord()}`,
     );
   const crms = CRMS.map(({ name }) => name).filter((crm) => canFetch(config, crm));
   const named = crms.filter((crm) => source === `/${crm}` || source.startsWith(`/${crm}/`));
   const [crm, another] = named.length > 0 ? named : crms;
   if (crm === undefined || another !== undefined)
     throw new UserError(
-      `${crm === undefined ? "no CRM can be read, because the settings of none are complete" : `from which CRM ${subject} comes is not known (${crms.join(", ")} are set)`}: give the record as the CRM has it, with ${WITH_RECORD}`,
+      `${crm === undefined ? "no CRM can be read, because the settings of none are complete" : `from which CRM ${subject} comes is not known (${crms.join(", ")} are set)`}: give the record as the CRM has it, with ${withRecord(subject)}`,
     );
   const fetched = await readWhole(api, config, crm, subject, { mapping });
   const at = clockTime(clock.now());
@@ -282,12 +282,12 @@ async function readFromCrm(
     }
     case "throttled":
       throw new UserError(
-        `${crm} asks for a pause of ${Math.ceil(fetched.retryAfterMs / 1000)} s: try again then, or give the record, with ${WITH_RECORD}`,
+        `${crm} asks for a pause of ${Math.ceil(fetched.retryAfterMs / 1000)} s: try again then, or give the record, with ${withRecord(subject)}`,
       );
     case "client_error":
     case "unavailable":
       throw new UserError(
-        `${crm} did not return ${subject} (${fetched.reason}): give the record, with ${WITH_RECORD}`,
+        `${crm} did not return ${subject} (${fetched.reason}): give the record, with ${withRecord(subject)}`,
       );
   }
 }

@@ -168,5 +168,5 @@ test("a record is read from its CRM, with values only where they are asked for; 
   expect(open.out).toMatch(/^ {10}lastName: "/m);
   expect(dry.out).not.toMatch(/lastName: "/);
   const unset = await run({ ...env, ...crm.settings("") }, name, "--dry-run");
-  expect(unset.err).toMatch(/--record FILE/);
+  expect(unset.err).toMatch(/sync \S+\/\S+ --record FILE/);
 });
