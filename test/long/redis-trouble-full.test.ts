@@ -1,14 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { Queue } from "bullmq";
 import { expect, it } from "vitest";
-import {
-  startDaemon,
-  startSandbox,
-  waitUntilSettled,
-  type DaemonProcess,
-  type SandboxProcess,
-} from "../support/crmsync.ts";
+import { waitUntilSettled, type SandboxAccess } from "../support/crmsync.ts";
 import { armFault } from "../support/arm-fault.ts";
+import { localDaemon, localSandbox, type LocalDaemon } from "../support/in-process.ts";
 import { ownRedis, type OwnRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
 import { envOn } from "../support/tenant-env.ts";
@@ -17,10 +12,10 @@ import { waitFor } from "../support/wait-for.ts";
 const LIMIT = 12 * 2 ** 20;
 const PREFIX = "{full}";
 
-/** A large record that packing does not make smaller: a filling is then some hundreds of changes. */
-const LONG = randomBytes(6000).toString("base64");
+/** A large record that packing does not make smaller: a filling is then a hundred or two changes. */
+const LONG = randomBytes(45_000).toString("base64");
 
-const envFor = (redis: OwnRedis, sandbox: SandboxProcess) =>
+const envFor = (redis: OwnRedis, sandbox: SandboxAccess) =>
   envOn(redis, sandbox, { QUEUE_PREFIX: PREFIX, QUOTA_PER_HOUR: "1000000" });
 
 const person = (crmCode: string, firstName: string) =>
@@ -48,23 +43,23 @@ async function fillThroughBullmq(redis: OwnRedis, name: string): Promise<number>
 }
 
 async function expectAll(
-  sandbox: SandboxProcess,
-  daemon: DaemonProcess,
+  sandbox: SandboxAccess,
+  daemon: LocalDaemon,
   name: string,
   count: number,
 ): Promise<void> {
   const relations = [...(await sandbox.relations()).values()];
   expect(relations.filter(({ firstName }) => firstName === name).length).toBe(count);
   // None of the daemon's own work is refused by a full Redis.
-  expect(daemon.process.stderr.filter((line) => /OOM|EXECABORT/.test(line))).toEqual([]);
+  expect(daemon.log.filter((line) => /OOM|EXECABORT/.test(line))).toEqual([]);
 }
 
 it("filled to the brim through BullMQ before the daemon starts: it starts, and drains", async () => {
   await using redis = await ownRedis({ maxmemory: String(LIMIT) });
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const count = await fillThroughBullmq(redis, "Ada");
-  expect(count).toBeGreaterThan(500);
-  await using daemon = await startDaemon(envFor(redis, sandbox));
+  expect(count).toBeGreaterThan(100);
+  await using daemon = await localDaemon(envFor(redis, sandbox));
   expect((await daemon.status()).processes.length).toBe(1);
   await waitUntilSettled(daemon);
   await expectAll(sandbox, daemon, "Ada", count);
@@ -72,13 +67,13 @@ it("filled to the brim through BullMQ before the daemon starts: it starts, and d
 
 it("filled through HTTP: 503 with Retry-After well before the limit, and 202 when it has drained", async () => {
   await using redis = await ownRedis({ maxmemory: String(LIMIT) });
-  await using sandbox = await startSandbox();
-  await using daemon = await startDaemon(envFor(redis, sandbox));
+  await using sandbox = await localSandbox();
+  await using daemon = await localDaemon(envFor(redis, sandbox));
   const end = await armFault(sandbox, { fault: "error", status: 503, times: 1_000_000 });
   let accepted = 0;
   const answer = await waitFor(
     async () => {
-      const events = Array.from({ length: 20 }, (_, n) => person(`h${accepted + n}`, "Ada"));
+      const events = Array.from({ length: 5 }, (_, n) => person(`h${accepted + n}`, "Ada"));
       const response = await daemon.push(events);
       if (response.status !== 202) return response;
       accepted += events.length;
