@@ -1,12 +1,21 @@
-/** RECONCILE_DIR with real daemons: exports are dropped as an SFTP server does it. */
+/** RECONCILE_DIR: exports are dropped as an SFTP server does it, and compared in processes of their own. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
-import { startDaemon } from "../support/crmsync.ts";
+import { afterEach, expect, test, vi } from "vitest";
+import { PROGRAM } from "../../src/base/command.ts";
 import { csv, dropFolder } from "../support/drop-folder.ts";
+import { localDaemon } from "../support/in-process.ts";
 import { codes, lines, person, reconcile, sandboxWith } from "../support/reconcile.ts";
 import { tempDir, type TempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
+
+afterEach(() => void vi.unstubAllEnvs());
+
+/** A process that compares reads its settings from the environment of the daemon. */
+const startDaemon = (env: Readonly<Record<string, string>>) => {
+  for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
+  return localDaemon(env);
+};
 
 /** Exports that appear in the folder are carried out. */
 const applyingEnv = (
@@ -85,7 +94,6 @@ test("an export is carried out once by two daemons, and a truncated one is kept 
   expect(await folder.namesIn("")).toEqual(["done", "failed", "taken"]);
   expect(await folder.namesIn("taken")).toEqual([]);
   expect((await sandbox.requests())["update 200"]).toBe(5);
-  expect(one.process.pid).not.toBe(other.process.pid);
 });
 
 test("another tenant's export is not carried out by itself, however small the service is", async () => {
@@ -120,7 +128,7 @@ test("without RECONCILE_APPLY an export is only compared, and the operator carri
   expect(done).toMatchObject({
     result: "success",
     planned: 10,
-    remedy: `look at the report; to carry the plan out: npm run crmsync -- reconcile --apply ${plan}`,
+    remedy: `look at the report; to carry the plan out: ${PROGRAM} reconcile --apply ${plan}`,
   });
   expect(done).not.toHaveProperty("applied");
   expect(Object.keys(await sandbox.requests()).toSorted()).toEqual([

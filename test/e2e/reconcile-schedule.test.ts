@@ -1,14 +1,15 @@
-/** RECONCILE_CRON with real daemons and a stand-in of the CRM. */
+/** RECONCILE_CRON with two daemons and a stand-in of the CRM. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { endSchedule } from "../../workers/reconcile-scheduled.ts";
-import { startDaemon } from "../support/crmsync.ts";
 import { CRM_APIS, standInFor } from "../support/crm-stand-ins.ts";
+import { localDaemon } from "../support/in-process.ts";
 import { newRuntime } from "../support/new-runtime.ts";
 import { codes, sandboxWith } from "../support/reconcile.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 const MAPPING = `version: 1
 name: own
@@ -23,14 +24,17 @@ objects:
 
 const DAY_MS = 86_400_000;
 
+afterEach(() => void vi.unstubAllEnvs());
+
 test("a run that was missed is made up for once, by one of two daemons", async () => {
   const [hubspot] = CRM_APIS;
   if (hubspot === undefined) throw new Error("no stand-in");
   await using dir = await tempDir();
   await using crm = await standInFor(hubspot);
+  crm.list.pageSize = 20;
   crm.list.records.set(
     "contacts",
-    codes(0, 150).map((n) => ({
+    codes(0, 40).map((n) => ({
       id: String(100_000 + n),
       properties: { firstname: "Ada", lastname: `Muster ${n}` },
     })),
@@ -48,25 +52,31 @@ test("a run that was missed is made up for once, by one of two daemons", async (
     ...hubspot.settings(crm.url),
     ...hubspot.secrets,
   });
+  // The process that compares reads its settings from the environment of the daemon.
+  for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
   // The last run was done two days ago; no daemon ran since.
   const runtime = newRuntime({ QUEUE_PREFIX: env.QUEUE_PREFIX });
   const { keys, redis } = runtime;
   await redis.hset(keys.reconcileSchedule, "done", Date.now() - 2 * DAY_MS);
-  await using one = await startDaemon(env);
-  await using other = await startDaemon(env);
-  await expect
-    .poll(async () => (await one.status()).reconciliation.lastRuns)
-    .toMatchObject({ schedule: { result: "success" } });
-  expect((await sandbox.relations()).size).toBe(150);
-  expect((await sandbox.requests())["create 201"]).toBe(150);
+  await using one = await localDaemon(env);
+  await using other = await localDaemon(env);
+  const lastRun = await waitFor(
+    async () => (await one.status()).reconciliation.lastRuns["schedule"],
+    { what: "the run has ended" },
+  );
+  expect(lastRun).toMatchObject({ result: "success" });
+  expect((await sandbox.relations()).size).toBe(40);
+  expect((await sandbox.requests())["create 201"]).toBe(40);
   // The properties of the object and two pages, requested once.
   expect(crm.reads).toHaveLength(3);
   // As a process without RECONCILE_CRON does.
   await endSchedule(runtime);
-  const { reconciliation } = await other.status();
-  expect(Date.parse(reconciliation.nextRunAt ?? "")).toBeGreaterThan(Date.now());
+  await waitFor(
+    async () => Date.parse((await other.status()).reconciliation.nextRunAt ?? "") > Date.now(),
+    { what: "the next run is planned" },
+  );
   expect(Number(await redis.hget(keys.reconcileSchedule, "done"))).toBeGreaterThan(
     Date.now() - DAY_MS,
   );
-  expect((await one.status()).findings).toEqual([]);
+  await expect.poll(async () => (await one.status()).findings).toEqual([]);
 });
