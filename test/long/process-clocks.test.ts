@@ -6,11 +6,11 @@ import { expect, it } from "vitest";
 import type { Status } from "../../src/operate/status/status.ts";
 import {
   startDaemon,
-  startSandbox,
   waitUntilSettled,
   type DaemonProcess,
-  type SandboxProcess,
+  type SandboxAccess,
 } from "../support/crmsync.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { people, personEvent } from "../support/person-event.ts";
 import { spawnCrmsync } from "../support/process.ts";
 import { shiftedClock, steppingRedis } from "../support/shifted-clock.ts";
@@ -20,7 +20,10 @@ import { waitFor } from "../support/wait-for.ts";
 const MINUTE_MS = 60_000;
 
 /** Hours of three seconds; the service counts strictly. */
-const LIMITS = ["--per-hour", "40", "--hour-ms", "3000", "--burst", "20", "--burst-ms", "500"];
+const STRICT = {
+  limits: { perHour: 40, hourMs: 3000, burst: 20, burstMs: 500 },
+  policy: "sliding",
+} as const;
 const QUOTA = {
   QUOTA_PER_HOUR: "40",
   QUOTA_HOUR_MS: "3000",
@@ -31,7 +34,7 @@ const QUOTA = {
   RETRY_BASE_MS: "500",
 };
 
-async function arm(sandbox: SandboxProcess, ...faults: object[]): Promise<void> {
+async function arm(sandbox: SandboxAccess, ...faults: object[]): Promise<void> {
   for (const fault of faults) {
     const armed = await fetch(`${sandbox.faultsUrl}/faults`, {
       method: "POST",
@@ -42,7 +45,7 @@ async function arm(sandbox: SandboxProcess, ...faults: object[]): Promise<void> 
   }
 }
 
-async function throttled(sandbox: SandboxProcess): Promise<string[]> {
+async function throttled(sandbox: SandboxAccess): Promise<string[]> {
   return Object.keys(await sandbox.requests()).filter((request) => request.endsWith(" 429"));
 }
 
@@ -52,7 +55,7 @@ const CLOCK_SET = "docs/runbook.md#the-clock-of-redis-was-set";
 it("processes ten minutes ahead and behind: nothing is late, lost, throttled or reported wrongly", async (context) => {
   await using ahead = await shiftedClock(context, 10 * MINUTE_MS);
   await using behind = await shiftedClock(context, -10 * MINUTE_MS);
-  await using sandbox = await startSandbox({ limits: LIMITS, flags: ["--policy", "sliding"] });
+  await using sandbox = await localSandbox(STRICT);
   const env = envFor(sandbox, QUOTA);
   await using stack = new AsyncDisposableStack();
   const daemons = await Promise.all(
@@ -88,11 +91,11 @@ it("processes ten minutes ahead and behind: nothing is late, lost, throttled or 
 
 it("Redis' clock is set back and forward while changes wait: each arrives, and the newest one wins", async (context) => {
   await using redis = await steppingRedis(context);
-  await using sandbox = await startSandbox({ limits: LIMITS, flags: ["--policy", "sliding"] });
+  await using sandbox = await localSandbox(STRICT);
   const env = envFor(sandbox, { ...QUOTA, REDIS_URL: redis.url });
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   const hasStepped = (times: number) =>
-    daemon.process.stderr.filter((line) => line.includes("redis.clock_stepped")).length === times;
+    daemon.log.filter((line) => line.includes("redis.clock_stepped")).length === times;
   await arm(sandbox, { fault: "error", status: 503, times: 5, method: "POST" });
   await daemon.push([...people(30, "back"), personEvent("1", { firstName: "v0" })]);
   await waitFor(async () => (await daemon.metric("crmsync_retries_total")) >= 5, {
@@ -122,17 +125,17 @@ it("Redis' clock is set back and forward while changes wait: each arrives, and t
 
 it("a restart under a clock that is behind: newer changes are no older ones, and are sent once it is right", async (context) => {
   await using redis = await steppingRedis(context);
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox, { REDIS_URL: redis.url });
   {
-    await using daemon = await startDaemon(env);
+    await using daemon = await localDaemon(env);
     await daemon.push([personEvent("1", { firstName: "Old" })]);
     await waitUntilSettled(daemon);
   }
   // As of a machine whose battery is empty, until the time of the network is known.
   redis.setClock(-60 * MINUTE_MS);
   {
-    await using daemon = await startDaemon(env);
+    await using daemon = await localDaemon(env);
     const { time: _, ...untimed } = personEvent("2");
     await daemon.push([personEvent("1", { firstName: "New" }), untimed]);
     // The quota may make them wait for the request from before: none of them counts as older.
@@ -142,7 +145,7 @@ it("a restart under a clock that is behind: newer changes are no older ones, and
     expect(await daemon.metric("crmsync_changes_total", { outcome: "superseded" })).toBe(0);
   }
   redis.setClock(0);
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   await waitUntilSettled(daemon);
   const relations = await sandbox.relations();
   expect(relations.get("1")?.["firstName"]).toBe("New");
