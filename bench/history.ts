@@ -5,7 +5,7 @@
 import { Agent } from "node:http";
 import { startDaemon, type DaemonProcess } from "../test/support/crmsync.ts";
 import { waitFor } from "../test/support/wait-for.ts";
-import { BATCH, eventOf, INTAKE_DEADLINE_MS, post } from "./ingest.ts";
+import { BATCH, changeOf, INTAKE_DEADLINE_MS, post } from "./ingest.ts";
 import type { Table } from "./table.ts";
 
 /** Each pair of turns is one comparison; their median is not moved by one disturbed turn. */
@@ -56,9 +56,6 @@ export async function runHistory(redisUrl: string): Promise<Table> {
     agent.destroy();
   }
 }
-
-/** Without a value of the tenant's lists, which intake would wait for: no process here asks for them. */
-const changeOf = (n: number) => eventOf(n, { wealthSource: undefined });
 
 /** The first turn is slower: it is not measured. */
 async function warmUp(daemon: DaemonProcess, agent: Agent): Promise<void> {
