@@ -6,6 +6,6 @@
 --- @include "../../../base/lua/now.lua"
 local lines, later, staged = { live = KEYS[1], bulk = KEYS[2] }, KEYS[3], ARGV[1]
 --- @include "./move-due.lua"
-local live = redis.call('ZCARD', KEYS[1])
-if redis.call('EXISTS', KEYS[4]) == 1 then return { live, 0 } end
-return { live, redis.call('ZCARD', KEYS[2]) }
+local live, bulk = redis.call('ZCARD', KEYS[1]), redis.call('ZCARD', KEYS[2])
+if bulk > 0 and redis.call('EXISTS', KEYS[4]) == 1 then bulk = 0 end
+return { live, bulk }

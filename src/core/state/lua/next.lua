@@ -16,9 +16,14 @@ if isAny and last == 2 then
   if ARGV[4] * (live + bulk) >= live then first = 2 end
 end
 for lane = first, last do
-  local crmCode = isAny and redis.call('ZRANDMEMBER', KEYS[lane]) or redis.call('ZRANGE', KEYS[lane], 0, 0)[1]
+  local crmCode
+  if isAny then
+    crmCode = redis.call('ZRANDMEMBER', KEYS[lane])
+    if crmCode then redis.call('ZREM', KEYS[lane], crmCode) end
+  else
+    crmCode = redis.call('ZPOPMIN', KEYS[lane])[1]
+  end
   if crmCode then
-    redis.call('ZREM', KEYS[lane], crmCode)
     redis.call('ZADD', later, now + ARGV[2], crmCode)
     return crmCode
   end
