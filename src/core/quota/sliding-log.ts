@@ -17,14 +17,15 @@ import type { PaceRules, PaceState, PacingView } from "./pacing.ts";
 export function quotaKeys(prefix: string) {
   const root = `${prefix}:quota`;
   return {
-    /** Hash of the sliding log: `epoch` (its name), `taken` (slots so far), `hour` and `burst` (limits). */
+    /**
+     * Hash of the sliding log: `epoch` (its name), `taken` (slots so far), `hour` and `burst` (limits), `pacing`
+     * (PaceState in pacing.ts, as JSON).
+     */
     log: `${root}:log`,
     /** Sorted set permit id → when its slot of the hour ends by itself, ms. */
     hour: `${root}:log:hour`,
     /** The same for the burst. */
     burst: `${root}:log:burst`,
-    /** JSON of PaceState (pacing.ts). */
-    pacing: `${root}:pacing`,
     /** The live line, as src/core/state/keys.ts names it: sorted set crmCode → rank, or when it is due. */
     liveLine: `${prefix}:line:live`,
     /** Name of a slice without its number, likewise: counter of live changes. */
@@ -79,9 +80,9 @@ function snapshotOf(reply: string, limits: QuotaLimits) {
 const SNAPSHOT = new URL("./lua/snapshot.lua", import.meta.url);
 
 function snapshotCall({ prefix, hourMs }: QuotaLimits) {
-  const { log, hour, pacing, liveLine, flow } = quotaKeys(prefix);
+  const { log, hour, liveLine, flow } = quotaKeys(prefix);
   const args = [hourMs, HOUR_PARTS, sliceMs(hourMs), SLICES_KEPT];
-  return [[log, hour, pacing, liveLine, flow], args] as const;
+  return [[log, hour, liveLine, flow], args] as const;
 }
 
 /** Reads what is shared, for processes that send nothing. */
@@ -218,8 +219,8 @@ export class SlidingLog {
   }
 
   #run(slots: readonly Slots[], ...versionAndPacing: string[]): Promise<number | null> {
-    const { log, hour, burst, pacing } = this.#keys;
-    return this.#take([log, hour, burst, pacing], [JSON.stringify(slots), ...versionAndPacing]);
+    const { log, hour, burst } = this.#keys;
+    return this.#take([log, hour, burst], [JSON.stringify(slots), ...versionAndPacing]);
   }
 
   #remember([id, hour, burst]: Slots): void {

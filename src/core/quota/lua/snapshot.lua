@@ -1,12 +1,12 @@
 -- Reads everything that the quota shares, for decisions and for operators.
 --
--- KEYS  1 log  2 slots of the hour  3 pacing  4 line:live  5 name of a slice without its number
+-- KEYS  1 log  2 slots of the hour  3 line:live  4 name of a slice without its number
 -- ARGV  1 hourMs  2 parts of the hour  3 sliceMs  4 slices before the present one
 -- Returns JSON (Shared in sliding-log.ts).
 --- @include "../../../base/lua/now.lua"
 local hourMs, parts = tonumber(ARGV[1]), tonumber(ARGV[2])
-local log = redis.call('HMGET', KEYS[1], 'epoch', 'taken', 'hour', 'burst')
-local pacing = redis.call('GET', KEYS[3]) or ''
+local log = redis.call('HMGET', KEYS[1], 'epoch', 'taken', 'hour', 'burst', 'pacing')
+local pacing = log[5] or ''
 local slots = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. now, '+inf', 'WITHSCORES')
 local returns, foreign = {}, 0
 for part = 1, parts do returns[part] = 0 end
@@ -20,10 +20,10 @@ end
 
 -- What the order of service knows of the flow: changes in the newest whole slices, and the live line.
 local slice, names = math.floor(now / ARGV[3]), {}
-for back = 1, tonumber(ARGV[4]) do names[back] = KEYS[5] .. ':' .. slice - back end
+for back = 1, tonumber(ARGV[4]) do names[back] = KEYS[4] .. ':' .. slice - back end
 local demand = redis.call('MGET', unpack(names))
 for i, count in ipairs(demand) do demand[i] = tonumber(count or 0) end
-local first = redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now, 'WITHSCORES', 'LIMIT', 0, 1)
+local first = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'WITHSCORES', 'LIMIT', 0, 1)
 
 return cjson.encode({
   now = now, epoch = log[1] or '', taken = tonumber(log[2]) or 0, pacing = pacing,
@@ -31,6 +31,6 @@ return cjson.encode({
   limit = tonumber(log[3]), burst = tonumber(log[4]),
   running = #slots / 2, foreign = foreign, returns = returns,
   nextReturnAt = tonumber(slots[2]) or now, allReturnedAt = tonumber(slots[#slots]) or now,
-  demand = demand, waiting = redis.call('ZCOUNT', KEYS[4], '-inf', now),
+  demand = demand, waiting = redis.call('ZCOUNT', KEYS[3], '-inf', now),
   lowestRank = tonumber(first[2]),
 })

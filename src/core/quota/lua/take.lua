@@ -2,7 +2,7 @@
 -- have room. Without a version it says anew when slots end: after a reply, while there is none, at
 -- once, or of slots that Redis forgot. A call that was sent twice (its connection was lost) takes once.
 --
--- KEYS  1 log  2 slots of the hour  3 slots of the burst  4 pacing
+-- KEYS  1 log  2 slots of the hour  3 slots of the burst
 -- ARGV  1 JSON: [id, ms until its slot of the hour ends, and of the burst] of each; 0: it ends now;
 --       -1: it stays as it is  2 version that was read (snapshot.lua)  3 the new pacing
 -- Returns nothing when done, else how long to wait, ms; 0: read again, something has changed.
@@ -11,8 +11,8 @@ local slots = cjson.decode(ARGV[1])
 local first = slots[1]
 if ARGV[2] then
   if first and redis.call('ZSCORE', KEYS[2], first[1]) then return false end
-  local log = redis.call('HMGET', KEYS[1], 'epoch', 'taken', 'hour', 'burst')
-  local version = { log[1] or '', log[2] or '', redis.call('GET', KEYS[4]) or '' }
+  local log = redis.call('HMGET', KEYS[1], 'epoch', 'taken', 'hour', 'burst', 'pacing')
+  local version = { log[1] or '', log[2] or '', log[5] or '' }
   if table.concat(version, ' ') ~= ARGV[2] then return 0 end
   -- Only a permit takes a slot of the burst. What another program has spent has room: it was counted.
   local wait = 0
@@ -29,8 +29,7 @@ if ARGV[2] then
     end
   end
   if wait > 0 then return math.ceil(wait) end
-  redis.call('HINCRBY', KEYS[1], 'taken', #slots)
-  redis.call('SET', KEYS[4], ARGV[3])
+  redis.call('HSET', KEYS[1], 'taken', (tonumber(log[2]) or 0) + #slots, 'pacing', ARGV[3])
 end
 for _, slot in ipairs(slots) do
   for i = 2, 3 do
