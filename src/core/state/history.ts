@@ -68,8 +68,14 @@ export class History extends Store {
    * What notes a step in the write that it is about.
    * @param at by Redis' clock, ms
    * @param last the newest step as it is stored: one that repeats it takes its place
+   * @param lastCode of an event's step: the crmCode to which its record led last (`lastCodeCalls`)
    */
-  callsOf(name: HistoryName, step: NewStep, at: number, last?: string | null): Call[] {
+  callsOf(
+    name: HistoryName,
+    step: NewStep,
+    at: number,
+    { last, lastCode }: Partial<Record<"last" | "lastCode", string | null | undefined>> = {},
+  ): Call[] {
     if (this.#isOff) return [];
     const kept = shortened(step);
     const before = stepIn(last ?? "");
@@ -81,11 +87,19 @@ export class History extends Store {
       ...this.#pushCalls(key, JSON.stringify({ ...kept, at, times }), STEPS_MAX),
     ];
     if (step.kind !== "event") return calls;
-    calls.push(["SADD", this.keys.objects, objectOf(step)]);
-    if (!("crmCode" in name)) return calls;
+    const object = ["SADD", this.keys.objects, objectOf(step)] as const;
+    if (!("crmCode" in name)) return [...calls, object];
     const codes = this.keys.historyCodes(step.event.subject);
+    // The step before has noted the same.
+    if (lastCode === name.crmCode) return [...calls, ["PEXPIRE", codes, this.keptMs]];
     const isOnlyOnce = ["LREM", codes, 0, name.crmCode] as const;
-    return [...calls, isOnlyOnce, ...this.#pushCalls(codes, name.crmCode, CODES_MAX)];
+    return [...calls, object, isOnlyOnce, ...this.#pushCalls(codes, name.crmCode, CODES_MAX)];
+  }
+
+  /** Reads the crmCode to which a record of the CRM led last. */
+  lastCodeCalls(subject: string | undefined): Call[] {
+    if (this.#isOff || subject === undefined) return [];
+    return [["LINDEX", this.keys.historyCodes(subject), 0]];
   }
 
   #pushCalls(key: string, text: string, most: number): Call[] {

@@ -158,7 +158,8 @@ export class StagedStates extends Staging {
     const last = step === undefined || how.finished ? undefined : await history.last({ crmCode });
     const reduce = (read: ReadRecord) => {
       const { record: settled, result } = settle(read, token, how, read);
-      const notes = step === undefined ? [] : history.callsOf({ crmCode }, step, read.now, last);
+      const notes =
+        step === undefined ? [] : history.callsOf({ crmCode }, step, read.now, { last });
       if (result === "lost") return { record: settled, outcome: result, calls: notes };
       const isTold = told?.isOn === true;
       const { record, written } = writtenOf(settled, read, isTold ? step?.outcome : undefined);

@@ -88,15 +88,17 @@ export abstract class Staging extends OfRecords {
       ["GET", firstChanges],
       ["HGET", subjects, subject],
       ["HEXISTS", lost, crmCode],
+      ...this.records.history.lastCodeCalls(noted?.event.subject),
     ];
     return this.records.change<StageResult | { readFirst: string }>(crmCode, more, (read) => {
-      const [contents, mark, lowest, first, led, wasLost] = read.more as [
+      const [contents, mark, lowest, first, led, wasLost, lastCode = null] = read.more as [
         string | null,
         string | null,
         string[],
         string | null,
         string | null,
         number,
+        (string | null)?,
       ];
       const before = eventKey === "" ? undefined : seenAs(contents, content);
       if (before === "same" && !isNews(state, contents, read))
@@ -127,7 +129,9 @@ export abstract class Staging extends OfRecords {
         this.#keepsCalls(state),
         isNoted &&
           noted !== undefined &&
-          this.records.history.callsOf({ crmCode }, { ...step, result, ...noted }, read.now),
+          this.records.history.callsOf({ crmCode }, { ...step, result, ...noted }, read.now, {
+            lastCode,
+          }),
         this.wakeCalls(record),
       ];
       return {
