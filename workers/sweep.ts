@@ -158,7 +158,7 @@ export function rewriteAof({
   /** `written()` at the last rewrite; undefined when something waited then: the file still has its values. */
   let writtenBefore: string | undefined;
 
-  /** Changes with each event added, each state staged, and each dead letter deleted. */
+  /** Changes with each event added, each state staged without one, and each dead letter deleted. */
   async function written(): Promise<string> {
     const counters = await redis.mget(inbox.queue.toKey("id"), keys.stagedCount);
     return [...counters, await redis.hlen(keys.deadLetters)].join();

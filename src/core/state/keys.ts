@@ -29,7 +29,7 @@ export const keysOf = (prefix: string) =>
     doubles: `${prefix}:doubles`,
     /** Set: objects of the CRMs, such as `contact`, of which an event was noted. */
     objects: `${prefix}:objects`,
-    /** Counter: states that were staged. */
+    /** Counter: states that were staged without an event of the inbox, which counts its own. */
     stagedCount: `${prefix}:staged-count`,
     /** Counter: live changes in one slice of the hour (sync/slices.ts); expires. */
     flow: (slice: number) => `${prefix}:quota:flow:${slice}`,

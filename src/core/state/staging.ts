@@ -119,7 +119,8 @@ export abstract class Staging extends OfRecords {
       const to = leads ? whereItLeads(state, led, other) : { leads: false };
       const calls: readonly (false | readonly Call[])[] = [
         eventKey !== "" && [["SET", seen, contentsAfter(state, contents), "EX", SEEN_S]],
-        isStaged && [["INCR", stagedCount], ...(lane === "live" ? order.calls : [])],
+        isStaged && eventKey === "" && [["INCR", stagedCount]],
+        isStaged && lane === "live" && order.calls,
         wasLost === 1 && [["HDEL", lost, crmCode]],
         result !== "superseded" && [
           ...this.#letterOfEvent(ofEvent, mark, read.now),
