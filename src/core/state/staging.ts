@@ -39,8 +39,13 @@ export interface StagedStatesOptions {
   readonly age?: StateAge;
 }
 
+/** `readFirst`: the crmCode of a record that is needed and was not given. */
+type Staged = StageResult | { readonly readFirst: string };
+
 export abstract class Staging extends OfRecords {
   protected readonly hourMs: number;
+  /** The slice whose counter this process has told to expire. */
+  #expiring = Number.NaN;
 
   constructor(records: RecordStore, { hourMs = HOUR_MS }: StagedStatesOptions) {
     super(records);
@@ -75,7 +80,7 @@ export abstract class Staging extends OfRecords {
     state: StateToStage,
     texts: Pick<StageInput, "about" | "event" | "payload">,
     other: ReadRecord | undefined,
-  ): Promise<StageResult | { readonly readFirst: string }> {
+  ): Promise<Staged> {
     const { deadMarks, firstChanges, line, lost, stagedCount, subjects, ...keys } = this.keys;
     const { content, crmCode, eventKey, lane, noted, payload } = state;
     const subject = digestOf(noted?.event.subject ?? "");
@@ -90,7 +95,8 @@ export abstract class Staging extends OfRecords {
       ["HEXISTS", lost, crmCode],
       ...this.records.history.lastCodeCalls(noted?.event.subject),
     ];
-    return this.records.change<StageResult | { readFirst: string }>(crmCode, more, (read) => {
+    let counted: number | undefined;
+    const staged = await this.records.change<Staged>(crmCode, more, (read) => {
       const [contents, mark, lowest, first, led, wasLost, lastCode = null] = read.more as [
         string | null,
         string | null,
@@ -100,6 +106,7 @@ export abstract class Staging extends OfRecords {
         number,
         (string | null)?,
       ];
+      counted = undefined;
       const before = eventKey === "" ? undefined : seenAs(contents, content);
       if (before === "same" && !isNews(state, contents, read))
         return unchanged({ result: "duplicate", coalesced: false });
@@ -113,6 +120,7 @@ export abstract class Staging extends OfRecords {
       const { record, differs, ...outcome } = made;
       const { result } = made;
       const isStaged = result === "staged" || result === "held";
+      if (isStaged && lane === "live") counted = order.slice;
       // A record that stays erased gets no history.
       const isNoted = result !== "superseded" || read.erasedText === "";
       const step = { kind: "event", ...outcome, ...reused, problems: undefined } as const;
@@ -145,6 +153,8 @@ export abstract class Staging extends OfRecords {
         calls: calls.flatMap((some) => some || []),
       };
     });
+    this.#expiring = counted ?? this.#expiring;
+    return staged;
   }
 
   /** Where a live record stands in the order of service, and what its change teaches. */
@@ -152,14 +162,13 @@ export abstract class Staging extends OfRecords {
     const hourMs = this.hourMs;
     const before = counted === null ? NO_FIRST_CHANGES : (JSON.parse(counted) as FirstChanges);
     const { first, pace, rank } = placeOf(row?.pace, before, { now, lowestRank }, hourMs);
-    const slice = this.keys.flow(sliceOf(now, hourMs));
-    const calls: Call[] = [
-      ["INCR", slice],
-      ["PEXPIRE", slice, sliceLastsMs(hourMs)],
-    ];
+    const slice = sliceOf(now, hourMs);
+    const key = this.keys.flow(slice);
+    const calls: Call[] = [["INCR", key]];
+    if (slice !== this.#expiring) calls.push(["PEXPIRE", key, sliceLastsMs(hourMs)]);
     if (first !== before)
       calls.push(["SET", this.keys.firstChanges, JSON.stringify(first), "PX", 2 * hourMs]);
-    return { input: { rank, pace: lane === "live" ? pace : undefined }, calls };
+    return { input: { rank, pace: lane === "live" ? pace : undefined }, calls, slice };
   }
 
   #letterOfEvent(id: string, text: string | null, now: number): Call[] {
