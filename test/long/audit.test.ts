@@ -1,10 +1,12 @@
-/** AUDIT_LOG on real processes: a crash under load, a full disk, a rotation, acts, stdout. */
+/** AUDIT_LOG: a crash under load, a full disk, a rotation, acts, stdout. */
 import { readFile, rename, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { userInfo } from "node:os";
 import { join } from "node:path";
 import { test } from "vitest";
 import { auditLinesIn, changesIn, runCommand, writesOf } from "../support/audit-lines.ts";
-import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { armFault } from "../support/arm-fault.ts";
+import { startDaemon, waitUntilSettled } from "../support/crmsync.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { spawnCommand, spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -12,28 +14,34 @@ import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
-const PEOPLE = 150;
+const PEOPLE = 60;
 const SECRET = "user:a-webhook-secret-of-more-than-24-characters";
 
 test.concurrent("killed under load: every change has its line, and the chain is whole", async ({
   expect,
 }) => {
   await using dir = await tempDir();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const path = join(dir.path, "audit.log");
   const env = envFor(sandbox, { AUDIT_LOG: path, SERVICE_TIMEOUT_MS: "1000" });
   const events = Array.from({ length: PEOPLE }, (_, n) =>
     personEvent(`p${n}`, { firstName: "Zacharias" }),
   );
+  // Slow enough to be killed before all are sent.
+  const end = await armFault(sandbox, { fault: "latency", ms: 200, method: "POST" });
   {
     await using daemon = await startDaemon(env);
     await daemon.push(events);
+    await waitFor(async () => (await changesIn(path)).length > 0, { what: "the first line" });
+    // As logrotate does: it goes on.
+    daemon.process.kill("SIGHUP");
     await waitFor(async () => (await changesIn(path)).length > PEOPLE / 4, { what: "under load" });
     daemon.process.kill("SIGKILL");
-    await daemon.process.ended;
+    expect((await daemon.process.ended).signal).toBe("SIGKILL");
   }
   expect((await sandbox.relations()).size).toBeLessThan(PEOPLE);
-  await using daemon = await startDaemon(env);
+  await end();
+  await using daemon = await localDaemon(env);
   await waitUntilSettled(daemon);
   await daemon.push([personEvent("p1", { relationStatus: "terminated" })]);
   await waitUntilSettled(daemon);
@@ -62,7 +70,7 @@ test.concurrent("a full disk stops sending until it is writable; rotation and ac
   expect,
 }) => {
   await using dir = await tempDir();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const path = join(dir.path, "audit.log");
   const secretFile = join(dir.path, "webhook-secret");
   await writeFile(secretFile, SECRET);
@@ -72,7 +80,7 @@ test.concurrent("a full disk stops sending until it is writable; rotation and ac
     PIPEDRIVE_WEBHOOK_SECRET_FILE: secretFile,
     SYNC_CONCURRENCY: "2",
   });
-  await using daemon = await startDaemon(env);
+  await using daemon = await localDaemon(env);
   const stops = async () => (await daemon.status()).sendingStopped;
   await daemon.push([personEvent("a"), personEvent("bad", { lastName: 7 })]);
   await waitFor(async () => (await changesIn(path)).length === 1, { what: "the first line" });
@@ -91,11 +99,15 @@ test.concurrent("a full disk stops sending until it is writable; rotation and ac
 
   await rename(path, `${path}.1`);
   await symlink("/dev/full", path);
-  // As logrotate does after it has renamed the file.
-  daemon.process.kill("SIGHUP");
   await daemon.push(Array.from({ length: 20 }, (_, n) => personEvent(`full${n}`)));
-  await waitFor(async () => (await stops()).includes("audit_failed"), { what: "it has stopped" });
-  expect((await daemon.status()).findings[0]).toMatchObject({
+  const stopped = await waitFor(
+    async () => {
+      const now = await daemon.status();
+      return now.sendingStopped.includes("audit_failed") && now;
+    },
+    { what: "it has stopped" },
+  );
+  expect(stopped.findings[0]).toMatchObject({
     severity: "stopped",
     says: expect.stringMatching(/audit trail cannot be written .*ENOSPC/) as string,
     runbook: "docs/runbook.md#crmsyncauditfailed",
@@ -137,7 +149,7 @@ test.concurrent("AUDIT_LOG=stdout is a clean stream; when its reader has gone, n
   expect,
 }) => {
   await using dir = await tempDir();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   const env = envFor(sandbox, { AUDIT_LOG: "stdout", SYNC_CONCURRENCY: "1" });
   await using refused = spawnCrmsync(["start", "--json"], { env });
   expect((await refused.ended).code).toBe(78);

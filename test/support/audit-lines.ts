@@ -1,7 +1,7 @@
-/** What real processes have written to their audit trails. */
+/** What daemons have written to their audit trails. */
 import { readFile } from "node:fs/promises";
-import type { SandboxProcess } from "./crmsync.ts";
-import { spawnCrmsync } from "./process.ts";
+import type { SandboxAccess } from "./crmsync.ts";
+import { localCrmsync } from "./local-command.ts";
 
 export interface AuditLine {
   readonly act: string;
@@ -33,7 +33,7 @@ export const changesIn = async (...files: readonly string[]): Promise<AuditLine[
   (await auditLinesIn(...files)).filter(({ act }) => act === "change");
 
 /** How often the service has created or updated a relation. */
-export async function writesOf(sandbox: SandboxProcess): Promise<number> {
+export async function writesOf(sandbox: SandboxAccess): Promise<number> {
   const requests = Object.entries(await sandbox.requests());
   const done = requests.filter(([name]) => /^(create|update)\w* 20/i.test(name));
   return done.reduce((sum, [, count]) => sum + count, 0);
@@ -43,7 +43,7 @@ export async function runCommand(
   env: Record<string, string>,
   ...args: string[]
 ): Promise<{ code: number | null; out: string }> {
-  await using command = spawnCrmsync(args, { env });
+  await using command = localCrmsync(args, { env });
   const { code } = await command.ended;
   return { code, out: [...command.stdout, ...command.stderr].join("\n") };
 }
