@@ -1,12 +1,12 @@
-/** Notifications of real processes: a denied token, two daemons, kill -9 between answer and note. */
+/** Notifications: a denied token, two daemons, kill -9 between answer and note. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { startDaemon, waitUntilSettled } from "../support/crmsync.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { isSigned, startReceiver, type Received } from "../support/notify-receiver.ts";
 import { personEvent } from "../support/person-event.ts";
 import { ownRedis } from "../support/own-redis.ts";
-import { spawnCrmsync } from "../support/process.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor, envOn } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -17,7 +17,7 @@ const SECRET = "whsec_c2VjcmV0IG9mIGEgdGVzdCwgMzIgYnl0ZXMgbG9uZw==";
 
 test("a stop is notified once by two daemons, again with the same id after kill -9, and its end", async () => {
   await using receiver = await startReceiver();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using dir = await tempDir();
   const file = join(dir.path, "token");
   await writeFile(file, "revoked");
@@ -29,11 +29,10 @@ test("a stop is notified once by two daemons, again with the same id after kill 
     NOTIFY_DEAD_LETTERS: "2",
     LOG_CRM_CODES: "1",
   });
-  // The first two hear no answer.
+  // The first hears no answer.
   receiver.answer = () => {};
   {
     await using first = await startDaemon(env);
-    await using second = await startDaemon(env);
     const wrong = [
       personEvent("code-1", { birthDate: "x" }),
       personEvent("code-2", { birthDate: "x" }),
@@ -41,13 +40,12 @@ test("a stop is notified once by two daemons, again with the same id after kill 
     await first.push([personEvent("code-3"), ...wrong]);
     await waitFor(() => receiver.received.length > 0, { what: "the beginning" });
     first.process.kill("SIGKILL");
-    second.process.kill("SIGKILL");
-    await Promise.all([first.process.ended, second.process.ended]);
+    await first.process.ended;
   }
   // One that hears no answer for 10 s tries again: it is the same message.
   const unanswered = receiver.received.length;
   receiver.answer = (response) => void response.writeHead(204).end();
-  await using third = await startDaemon(env);
+  await using third = await localDaemon(env);
   await using fourth = await startDaemon(env);
   await waitFor(() => receiver.received.length > unanswered, { what: "it again" });
   const [before] = receiver.received;
@@ -75,32 +73,32 @@ test("a stop is notified once by two daemons, again with the same id after kill 
     expect(one.text).not.toMatch(/code-\d|Muster|Ada/);
   }
   // Neither daemon shows the address.
-  for (const { stdout, stderr } of [third.process, fourth.process]) {
-    expect([...stdout, ...stderr].join("\n")).not.toContain("secret-token");
-  }
+  const { stdout, stderr } = fourth.process;
+  expect([...third.log, ...stdout, ...stderr].join("\n")).not.toContain("secret-token");
 });
 
 test("a daemon that starts without Redis, and one whose Redis is killed, say so once, and when it has ended", async () => {
   await using receiver = await startReceiver();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using redis = await ownRedis();
   await redis.kill();
   // A minute of this hour is a second.
   const env = { ...envOn(redis, sandbox), QUOTA_HOUR_MS: "60000", NOTIFY_URL: receiver.url };
   const says = () => receiver.received.map(({ body }) => (body["data"] as { says: string }).says);
   const until = (count: number, what: string) => waitFor(() => says().length >= count, { what });
-  await using daemon = spawnCrmsync(["start"], { env: { ...env, HTTP_PORT: "0" } });
+  const starting = localDaemon(env);
   await until(1, "the beginning");
   await redis.start();
+  await using _daemon = await starting;
   await until(2, "the end");
   await redis.kill();
   await until(3, "the second beginning");
   await redis.start();
   await until(4, "the second end");
   const sees = new RegExp(
-    `^Redis is not reachable since \\S+Z, as the process \\S+:${daemon.pid}-\\w+ sees it`,
+    `^Redis is not reachable since \\S+Z, as the process \\S+:${process.pid}-\\w+ sees it`,
   );
-  const canUse = new RegExp(`^The process \\S+:${daemon.pid}-\\w+ can use Redis again`);
+  const canUse = new RegExp(`^The process \\S+:${process.pid}-\\w+ can use Redis again`);
   expect(says()).toHaveLength(4);
   for (const [n, said] of says().entries()) expect(said).toMatch(n % 2 === 0 ? sees : canUse);
 });
