@@ -1,8 +1,9 @@
-/** `owned: false` and `fill: empty` on real processes: what people edit at the service stays. */
+/** `owned: false` and `fill: empty` on a killed process: what people edit at the service stays. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { startDaemon, waitUntilSettled, type SandboxAccess } from "../support/crmsync.ts";
+import { localDaemon } from "../support/in-process.ts";
 import { personEvent } from "../support/person-event.ts";
 import { personMapping } from "../support/person-mapping.ts";
 import { lines, reconcile, sandboxWith, type Fields } from "../support/reconcile.ts";
@@ -10,7 +11,7 @@ import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-const RECORDS = 20;
+const RECORDS = 12;
 const numbers = Array.from({ length: RECORDS }, (_, n) => n);
 
 const MAPPING = personMapping(
@@ -44,7 +45,7 @@ async function edit(sandbox: SandboxAccess, relation: Fields, fields: Fields): P
 
 const BY_HAND = { relationshipStatus: "Client", maidenName: "Byron" };
 
-test("20 updates and a kill: what was edited by hand stays, and all else is the CRM's", async () => {
+test("12 updates and a kill: what was edited by hand stays, and all else is the CRM's", async () => {
   await using dir = await tempDir();
   await using sandbox = await sandboxWith(dir, []);
   const mapping = join(dir.path, "mapping.yaml");
@@ -61,7 +62,7 @@ test("20 updates and a kill: what was edited by hand stays, and all else is the 
     return requests.filter(([one]) => name.test(one)).reduce((sum, [, n]) => sum + n, 0);
   };
   {
-    await using daemon = await startDaemon(mapped);
+    await using daemon = await localDaemon(mapped);
     await daemon.push(eventsOf({}));
     await waitUntilSettled(daemon);
   }
@@ -77,8 +78,8 @@ test("20 updates and a kill: what was edited by hand stays, and all else is the 
 
   // The process that sends has no mapping: it learns from the others what to keep.
   const before = await count(/^update/i);
-  await using intake = await startDaemon(mapped, ["--roles", "http,intake"]);
-  const slow = { ...env, QUOTA_BURST: "4", QUOTA_BURST_MS: "400", HTTP_PORT: "0" };
+  await using intake = await localDaemon(mapped, new Set(["http", "intake"]));
+  const slow = { ...env, QUOTA_BURST: "4", QUOTA_BURST_MS: "1000", HTTP_PORT: "0" };
   {
     await using sync = await startDaemon(slow, ["--roles", "sync"]);
     await intake.push(eventsOf({ lastName: "New", tel: "+352 26 12 34 56", stage: "Contact" }));

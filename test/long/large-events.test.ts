@@ -11,11 +11,11 @@ import { envFor } from "../support/tenant-env.ts";
 test("large events, and a redrive of their dead letters, do not end a process with a small heap", async () => {
   await using sandbox = await localSandbox();
   const env = envFor(sandbox);
-  const small = { ...env, NODE_OPTIONS: "--max-old-space-size=512" };
+  const small = { ...env, NODE_OPTIONS: "--max-old-space-size=256" };
   await using daemon = await startDaemon(small);
   const connection = new Redis(env.REDIS_URL, { maxRetriesPerRequest: null });
   const queue = new Queue("crm-events", { connection, prefix: env.QUEUE_PREFIX });
-  const notes = "x".repeat(10_000_000);
+  const notes = "x".repeat(5_000_000);
   const codes = Array.from({ length: 6 }, (_, n) => `large${n}`);
   await queue.pause();
   for (const code of codes) await queue.add("event", personEvent(code, { notes }));
