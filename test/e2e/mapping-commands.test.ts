@@ -8,7 +8,7 @@ import { localCrmsync } from "../support/local-command.ts";
 import { personEvent } from "../support/person-event.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
-import { spawnCommand, spawnCrmsync } from "../support/process.ts";
+import { spawnCommand } from "../support/process.ts";
 import { uniquePrefix } from "../support/unique-prefix.ts";
 
 const FIXTURES = join(import.meta.dirname, "../fixtures");
@@ -16,8 +16,7 @@ const MAIN = join(import.meta.dirname, "../../src/cli/main.ts");
 
 async function crmsync(args: string[], env: Record<string, string> = {}) {
   await using dir = await tempDir();
-  const start = args[0] === "start" ? spawnCrmsync : localCrmsync;
-  await using process = start(args, { env: { DATA_DIR: dir.path, ...env } });
+  await using process = localCrmsync(args, { env: { DATA_DIR: dir.path, ...env } });
   const { code } = await process.ended;
   return { code, out: process.stdout.join("\n"), err: process.stderr.join("\n") };
 }

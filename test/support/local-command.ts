@@ -30,7 +30,15 @@ interface World {
 
 class Exit extends Error {}
 
-const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP", "disconnect"] as const;
+/** What a command listens to as long as its process lasts. */
+const HEARD = [
+  "SIGINT",
+  "SIGTERM",
+  "SIGHUP",
+  "disconnect",
+  "unhandledRejection",
+  "uncaughtException",
+] as const;
 const worlds = new AsyncLocalStorage<World>();
 /** The command that was begun last. */
 let last: Promise<unknown> = Promise.resolve();
@@ -98,7 +106,7 @@ function replaceGlobals(): () => void {
   );
   const exit = process.exit.bind(process);
   const { log, error, warn } = console;
-  const before = new Map(SIGNALS.map((signal) => [signal, process.listeners(signal)]));
+  const before = new Map(HEARD.map((signal) => [signal, process.listeners(signal)]));
   const { exitCode } = process;
   process.exitCode = undefined;
   for (const name of ["env", "stdin", "stdout", "stderr"] as const) {
