@@ -9,7 +9,8 @@ import { readRedisTls } from "../../src/base/redis-tls.ts";
 import { ownKeys } from "../../src/core/state/state-copy.ts";
 import { STATE_VERSION } from "../../src/core/state/state-version.ts";
 import { makeCertificates } from "../support/certificates.ts";
-import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
+import { waitUntilSettled } from "../support/crmsync.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { localCrmsync } from "../support/local-command.ts";
 import { ownPort } from "../support/own-port.ts";
 import { ownRedis } from "../support/own-redis.ts";
@@ -86,7 +87,7 @@ const NAMES = [ODD, `${PREFIX}:ledger`, `${PREFIX}:line:live`, `${PREFIX}:seen`]
 async function fill(redis: Redis): Promise<void> {
   await redis.hset(`${PREFIX}:state-version`, "version", STATE_VERSION);
   await redis.hset(ODD, "version", "1", "state", "{}");
-  for (let n = 0; n < 3000; n += 1)
+  for (let n = 0; n < 600; n += 1)
     redis.hset(`${PREFIX}:ledger`, `code ${n}`, `row ${n}`).catch(() => {});
   await redis.zadd(`${PREFIX}:line:live`, 1.5, "a", 2, "b");
   await redis.set(`${PREFIX}:seen`, Buffer.from([0, 255, 10]), "EX", 1000);
@@ -170,13 +171,13 @@ it.for(Object.keys(FORMS))("redis ping, backup, reset, restore: %s", async (name
 it("a move while changes wait: the new Redis sends them, and the old one never again", async () => {
   await using old = await ownRedis();
   await using next = await ownRedis();
-  await using sandbox = await startSandbox();
+  await using sandbox = await localSandbox();
   await using dir = await tempDir();
   const service = { SERVICE_BASE_URL: sandbox.url, SERVICE_TOKEN: sandbox.token };
   const env = { REDIS_URL: old.url, HTTP_PORT: "0", QUEUE_PREFIX: PREFIX, ...service };
   const file = join(dir.path, "state");
   {
-    await using daemon = await startDaemon(env);
+    await using daemon = await localDaemon(env);
     await using pause = localCrmsync(["bulk", "pause"], { env });
     await pause.ended;
     await daemon.push([personEvent("7", {}, { lane: "bulk" })]);
@@ -194,14 +195,12 @@ it("a move while changes wait: the new Redis sends them, and the old one never a
       expect(refused.err).toContain(`1 process of crmsync on this Redis: ${id}. Stop`);
     }
     expect((await crmsync(env, "backup", `${file}.hot`)).code).toBe(0);
-    daemon.process.kill("SIGTERM");
-    await daemon.process.ended;
   }
   expect((await crmsync(env, "backup", file, "--move", "--apply")).code).toBe(0);
   const moved = { ...env, REDIS_URL: next.url };
   expect((await crmsync(moved, "restore", file, "--apply")).code).toBe(0);
   {
-    await using _daemon = await startDaemon(moved);
+    await using _daemon = await localDaemon(moved);
     await using resume = localCrmsync(["bulk", "resume"], { env: moved });
     await resume.ended;
     await waitFor(async () => (await sandbox.relations()).has("7"), { what: "it was sent" });
@@ -219,7 +218,7 @@ it("the embedded Redis is started for the command while its daemon is stopped", 
   await using dir = await tempDir();
   const env = { DATA_DIR: dir.path, HTTP_PORT: "0", QUEUE_PREFIX: PREFIX };
   {
-    await using daemon = await startDaemon(env, ["--roles", "http,intake"]);
+    await using daemon = await localDaemon(env, new Set(["http", "intake"]));
     await daemon.push([personEvent("1", { firstName: "" })]);
     await waitUntilSettled(daemon);
   }

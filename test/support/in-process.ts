@@ -3,6 +3,7 @@
  * that a process takes to start. What is about processes, signals, pipes or the embedded Redis uses crmsync.ts.
  */
 import { examineConfig } from "../../src/base/config.ts";
+import { startEmbeddedRedis } from "../../src/base/embedded-redis.ts";
 import { loadMapping } from "../../src/intake/mapping/load-mapping.ts";
 import { createLog } from "../../src/base/log.ts";
 import { Shutdown } from "../../src/base/shutdown.ts";
@@ -52,14 +53,15 @@ export interface LocalDaemon extends DaemonAccess, AsyncDisposable {
   line(pattern: RegExp): Promise<RegExpExecArray>;
 }
 
-/** `/events` needs no token. @param env with REDIS_URL */
+/** `/events` needs no token. @param env with REDIS_URL, or with DATA_DIR for an embedded Redis */
 export async function localDaemon(
   env: Readonly<Record<string, string>>,
   roles: ReadonlySet<Role> = new Set(ROLES),
 ): Promise<LocalDaemon> {
   const { config, problems } = examineConfig({ ...DAEMON_ENV, ...env });
-  const { REDIS_URL: redisUrl, SERVICE_BASE_URL: baseUrl } = config;
-  if (redisUrl === undefined || problems.length > 0) {
+  const { DATA_DIR: dataDir, SERVICE_BASE_URL: baseUrl } = config;
+  const hasRedis = config.REDIS_URL !== undefined || env["DATA_DIR"] !== undefined;
+  if (!hasRedis || problems.length > 0) {
     throw new Error(`cannot start in this process: ${problems.join("; ") || "no REDIS_URL"}`);
   }
   const lines: string[] = [];
@@ -69,6 +71,10 @@ export async function localDaemon(
   const shutdown = new Shutdown(log);
   const token = () => config.secrets.SERVICE_TOKEN?.value() ?? "";
   const mapping = await loadMapping(config.MAPPING);
+  const embedded =
+    config.REDIS_URL === undefined ? await startEmbeddedRedis({ dataDir, log }) : undefined;
+  if (embedded !== undefined) shutdown.add("embedded redis", () => embedded.close());
+  const redisUrl = config.REDIS_URL ?? embedded?.url ?? "";
   const shared = { config, log, mapping, redisUrl, roles, shutdown, tracing: NO_TRACING };
   const service = baseUrl === undefined ? undefined : { baseUrl, token };
   const close = () => shutdown.run();
