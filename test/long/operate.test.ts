@@ -2,9 +2,9 @@ import { Redis } from "ioredis";
 import { expect, it } from "vitest";
 import { findEmbeddedRedis } from "../../src/base/embedded-redis.ts";
 import { STATE_VERSION } from "../../src/core/state/state-version.ts";
-import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
-import type { DaemonProcess, SandboxProcess } from "../support/crmsync.ts";
+import { waitUntilSettled, type DaemonAccess, type SandboxAccess } from "../support/crmsync.ts";
 import { nameOf } from "../support/doc-blocks.ts";
+import { localDaemon, localSandbox } from "../support/in-process.ts";
 import { createMachine, type Machine } from "../support/machine.ts";
 import { ownRedis } from "../support/own-redis.ts";
 import { personEvent } from "../support/person-event.ts";
@@ -15,9 +15,9 @@ type Env = Readonly<Record<string, string>>;
 
 interface Operator extends AsyncDisposable {
   readonly machine: Machine;
-  readonly sandbox: SandboxProcess;
+  readonly sandbox: SandboxAccess;
   /** The daemon that was started last. */
-  readonly daemon: () => DaemonProcess;
+  readonly daemon: () => DaemonAccess;
   readonly redisUrl: () => Promise<string>;
   /** How many dead letters wait. */
   readonly deadLetters: () => Promise<number>;
@@ -29,11 +29,16 @@ interface Operator extends AsyncDisposable {
 
 async function createOperator(): Promise<Operator> {
   await using stack = new AsyncDisposableStack();
-  const sandbox = stack.use(await startSandbox());
-  let daemon: DaemonProcess;
-  const machine: Machine = await createMachine({
-    crmsync: async (env) => (daemon = await startDaemon(env)),
-  });
+  const sandbox = stack.use(await localSandbox());
+  let daemon: DaemonAccess;
+  const crmsync = async (env: Env) => {
+    const started = await localDaemon(env);
+    daemon = started;
+    // Until then doctor finds fault with the ledger.
+    await waitFor(async () => (await started.status()).ledger.state === "done", { what: "warm" });
+    return started;
+  };
+  const machine = await createMachine({ crmsync }, { isLocal: true });
   stack.use(machine);
   await machine.writeEnv({
     DATA_DIR: machine.at("/var/lib/crmsync"),
@@ -41,7 +46,6 @@ async function createOperator(): Promise<Operator> {
     SERVICE_TOKEN: sandbox.token,
     QUOTA_PER_HOUR: "100000",
     QUOTA_BURST: "1000",
-    QUOTA_BURST_MS: "100",
   });
   await machine.systemctl("start", "crmsync");
   const sections = Map.groupBy(runnable("docs/operate.md"), ({ section }) => section);

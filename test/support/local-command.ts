@@ -44,10 +44,7 @@ const worlds = new AsyncLocalStorage<World>();
 let last: Promise<unknown> = Promise.resolve();
 
 /** Runs `crmsync …` when the one before it has ended: they share the exit code of this process. */
-export function localCrmsync(
-  args: readonly string[],
-  options: Omit<ProcessOptions, "cwd"> = {},
-): LocalCommand {
+export function localCrmsync(args: readonly string[], options: ProcessOptions = {}): LocalCommand {
   const out = linesOf();
   const err = linesOf();
   const world: World = {
@@ -58,7 +55,7 @@ export function localCrmsync(
   };
   let end: ProcessEnd | undefined;
   const ended = last
-    .then(() => runIn(world, args))
+    .then(() => runIn(world, args, options.cwd))
     .then(() => {
       out.finish();
       err.finish();
@@ -79,9 +76,11 @@ export function localCrmsync(
   };
 }
 
-async function runIn(world: World, args: readonly string[]): Promise<void> {
+async function runIn(world: World, args: readonly string[], cwd?: string): Promise<void> {
   const restore = replaceGlobals();
+  const before = process.cwd();
   try {
+    if (cwd !== undefined) process.chdir(cwd);
     await worlds.run(world, async () => {
       await run(["node", "crmsync", ...args]).catch((error: unknown) => {
         if (!(error instanceof Exit)) throw error;
@@ -92,6 +91,7 @@ async function runIn(world: World, args: readonly string[]): Promise<void> {
     });
     world.code ??= Number(process.exitCode ?? 0);
   } finally {
+    process.chdir(before);
     restore();
   }
 }

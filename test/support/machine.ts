@@ -1,14 +1,16 @@
 /**
  * A folder that stands for a machine, on which the commands of the pages run with the real programs.
- * The paths and ports that the pages name are its own; its `systemctl` starts and stops processes of
- * the test.
+ * The paths and ports that the pages name are its own; its `systemctl` starts and stops what the test
+ * gives it.
  */
 import { chmod, mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
+import { text } from "node:stream/consumers";
 import { parseEnv } from "node:util";
 import { ROOT } from "./doc-blocks.ts";
+import { localCrmsync } from "./local-command.ts";
 import { ownPort } from "./own-port.ts";
 import { isolatedEnv, spawnCommand, type TestProcess } from "./process.ts";
 import { tempDir } from "./temp-dir.ts";
@@ -41,7 +43,11 @@ const DAEMON_LIMIT_S = 280;
 const ENV_FILE = "/etc/crmsync/env";
 const PORTS = [8080, 4010];
 
-export async function createMachine(services: Services = {}): Promise<Machine> {
+/** @param isLocal its `crmsync` runs in the test's process: it reads no stdin, and any failure is exit code 22. */
+export async function createMachine(
+  services: Services = {},
+  { isLocal = false } = {},
+): Promise<Machine> {
   await using stack = new AsyncDisposableStack();
   const { path } = stack.use(await tempDir());
   const at = (named: string) => join(path, named);
@@ -50,8 +56,13 @@ export async function createMachine(services: Services = {}): Promise<Machine> {
   for (const port of PORTS) ports.set(port, await ownPort());
   const readEnv = async () => parseEnv(await readFile(at(ENV_FILE), "utf8")) as Env;
   const supervisor = stack.use(supervise(services, readEnv));
-  const control = stack.use(await serveControl(supervisor.systemctl));
-  await writePrograms(at("bin"), at(ENV_FILE), control.url);
+  const control = stack.use(
+    await serveControl(async (first, second, body) => {
+      if (first !== "crmsync") return supervisor.systemctl(first, second).then(() => "");
+      return runLocally(body.split("\0").slice(0, -1), await readEnv(), at("home"));
+    }),
+  );
+  await writePrograms(at("bin"), { envFile: at(ENV_FILE), controlUrl: control.url, isLocal });
 
   const translate = (text: string) =>
     [...ports]
@@ -132,10 +143,16 @@ function supervise(services: Services, readEnv: () => Promise<Env>) {
 }
 
 /** The commands as an operator has them: crmsync with the daemon's variables, a curl that fails on errors. */
-async function writePrograms(dir: string, envFile: string, controlUrl: string): Promise<void> {
+async function writePrograms(
+  dir: string,
+  given: { readonly envFile: string; readonly controlUrl: string; readonly isLocal: boolean },
+): Promise<void> {
+  const { envFile, controlUrl, isLocal } = given;
   const crmsync = `"${process.execPath}" "${join(ROOT, "src/cli/main.ts")}"`;
   const programs = {
-    crmsync: `set -a; . "${envFile}"; exec ${crmsync} "$@"`,
+    crmsync: isLocal
+      ? `printf '%s\\0' "$@" | PATH="\${PATH#*:}" curl --fail-with-body -sS --data-binary @- "${controlUrl}/crmsync"`
+      : `set -a; . "${envFile}"; exec ${crmsync} "$@"`,
     // As the scripts of package.json, here without a checkout.
     npm: `
 script="$1"; shift
@@ -156,13 +173,24 @@ esac`,
   }
 }
 
-async function serveControl(systemctl: (verb: string, service: string) => Promise<void>) {
+async function runLocally(args: readonly string[], env: Env, cwd: string): Promise<string> {
+  await using command = localCrmsync(args, { env, cwd });
+  const { code } = await command.ended;
+  const out = command.stdout.map((line) => `${line}\n`).join("");
+  if (code !== 0) throw new Error([`exit code ${code}`, out, ...command.stderr].join("\n"));
+  return out;
+}
+
+/** @param act gets the two parts of the path and the body. @returns what is printed */
+async function serveControl(act: (first: string, second: string, body: string) => Promise<string>) {
   const server = createServer((request, response) => {
-    const [, verb = "", service = ""] = (request.url ?? "").split("/");
-    systemctl(verb, service).then(
-      () => response.end(),
-      (error: unknown) => response.writeHead(500).end(String(error)),
-    );
+    const [, first = "", second = ""] = (request.url ?? "").split("/");
+    text(request)
+      .then((body) => act(first, second, body))
+      .then(
+        (printed) => response.end(printed),
+        (error: unknown) => response.writeHead(500).end(String(error)),
+      );
   });
   await new Promise<void>((resolve) => {
     server.listen(0, "127.0.0.1", resolve);
