@@ -84,7 +84,7 @@ test.concurrent("a full disk stops sending until it is writable; rotation and ac
   const stops = async () => (await daemon.status()).sendingStopped;
   await daemon.push([personEvent("a"), personEvent("bad", { lastName: 7 })]);
   await waitFor(async () => (await changesIn(path)).length === 1, { what: "the first line" });
-  expect(await stops()).toEqual([]);
+  await expect.poll(stops).toEqual([]);
   const [start, change] = await auditLinesIn(path);
   expect(start).toMatchObject({ act: "process.start", settings: { AUDIT_LOG: path } });
   expect(start?.settings?.["PIPEDRIVE_WEBHOOK_SECRET"]).toMatch(
