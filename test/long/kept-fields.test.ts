@@ -78,17 +78,20 @@ test("12 updates and a kill: what was edited by hand stays, and all else is the 
 
   // The process that sends has no mapping: it learns from the others what to keep.
   const before = await count(/^update/i);
-  await using intake = await localDaemon(mapped, new Set(["http", "intake"]));
   const slow = { ...env, QUOTA_BURST: "4", QUOTA_BURST_MS: "1000", HTTP_PORT: "0" };
   {
+    await using intake = await localDaemon(mapped, new Set(["http", "intake"]));
     await using sync = await startDaemon(slow, ["--roles", "sync"]);
     await intake.push(eventsOf({ lastName: "New", tel: "+352 26 12 34 56", stage: "Contact" }));
     await waitFor(async () => (await count(/^update/i)) > before + 4, { what: "some were sent" });
     sync.process.kill("SIGKILL");
     expect(await count(/^update/i)).toBeLessThan(before + RECORDS);
+    await waitFor(async () => (await intake.status()).backlog.inbox === 0, { what: "staged" });
   }
-  await using sync = await startDaemon(slow, ["--roles", "sync"]);
-  await waitUntilSettled(sync);
+  {
+    await using sync = await localDaemon(slow, new Set(["sync"]));
+    await waitUntilSettled(sync);
+  }
   const relations = await sandbox.relations();
   for (const n of numbers) {
     expect(relations.get(`p${n}`)).toMatchObject({
@@ -103,9 +106,10 @@ test("12 updates and a kill: what was edited by hand stays, and all else is the 
   expect(updates + (await count(/^get/i))).toBeLessThanOrEqual(2 * RECORDS + 20);
 
   // What only others have changed is no difference: neither for an event, nor for a comparison.
+  await using daemon = await localDaemon(mapped);
   const sent = await count(/^(get|update)/i);
-  await intake.push(eventsOf({ lastName: "New", tel: "+352 1", stage: "Investment" }));
-  await waitUntilSettled(intake);
+  await daemon.push(eventsOf({ lastName: "New", tel: "+352 1", stage: "Investment" }));
+  await waitUntilSettled(daemon);
   // A record whose request was killed is sent once more: that request may still take effect.
   expect((await count(/^(get|update)/i)) - sent).toBeLessThanOrEqual(4);
   const snapshot = join(dir.path, "crm.ndjson");
@@ -124,7 +128,7 @@ test("12 updates and a kill: what was edited by hand stays, and all else is the 
     ],
     requests: 6,
   });
-  await waitUntilSettled(intake);
+  await waitUntilSettled(daemon);
   expect((await sandbox.relations()).get("p1")).toMatchObject({ ...BY_HAND, lastName: "Newer" });
 
   // Another mapping than the daemon's compares other fields.
