@@ -4,6 +4,7 @@ import { appendFileSync } from "node:fs";
 import { open, readdir, readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { expect, test } from "vitest";
+import { readOne } from "../../src/base/redis-reading.ts";
 import { armFault } from "../support/arm-fault.ts";
 import { auditLinesIn } from "../support/audit-lines.ts";
 import { waitUntilSettled } from "../support/crmsync.ts";
@@ -231,15 +232,17 @@ test("of two commands that carry out one plan at the same time the second one is
   const { plan } = JSON.parse(out) as { plan: { file: string } };
   const apply = () => spawnCrmsync(["reconcile", "--apply", plan.file], { env });
   await using first = apply();
-  await waitFor(async () => (await reconcile(env, ["--list"])).out.includes("being carried out"), {
+  const { reconciliations, redis } = newRuntime({ QUEUE_PREFIX: env.QUEUE_PREFIX });
+  await waitFor(() => readOne(redis, reconciliations.isFeeding()), {
     what: "the first one has begun",
   });
+  expect((await reconcile(env, ["--list"])).out).toContain("being carried out");
   await using second = apply();
   await waitFor(() => second.stderr.join("").includes("no daemon"), {
     what: "the second one waits for it",
   });
   // No daemon is needed to end the change.
-  await using forget = spawnCrmsync(["forget", "p1", "--apply"], { env });
+  await using forget = localCrmsync(["forget", "p1", "--apply"], { env });
   expect(await forget.ended).toMatchObject({ code: 0 });
   expect(await first.ended).toMatchObject({ code: 0 });
   expect(await second.ended).toMatchObject({ code: 1 });
@@ -549,7 +552,7 @@ test("a comparison on a full disk is one clear line, and leaves no file that fil
   await using sandbox = await sandboxWith(dir, []);
   const env = envFor(sandbox, { DATA_DIR: dir.path });
   const file = join(dir.path, "crm.ndjson");
-  await writeFile(file, lines(codes(0, 5000).map((n) => person(n))));
+  await writeFile(file, lines(codes(0, 2000).map((n) => person(n))));
   // The limit stands for a full disk; a block has 512 or 1024 bytes.
   const onFullDisk = (blocks: number, input = "") => {
     const shell = ["-c", `ulimit -f ${blocks}; exec "$0" "$@"`, process.execPath, MAIN];
