@@ -218,8 +218,8 @@ it("a success is a success, whichever: no request is repeated, and nothing stops
     }
     expect(await daemon.metric("crmsync_retries_total")).toBe(0);
     expect(await daemon.metric("crmsync_pauses_total")).toBe(0);
-    expect(await daemon.metric("crmsync_changes_total", { outcome: "created" })).toBe(3);
-    expect(await daemon.metric("crmsync_changes_total", { outcome: "updated" })).toBe(3);
+    await expect.poll(() => daemon.metric("crmsync_changes_total", { outcome: "created" })).toBe(3);
+    await expect.poll(() => daemon.metric("crmsync_changes_total", { outcome: "updated" })).toBe(3);
   }));
 
 it("a success without proof that was none is sent again", () =>
@@ -233,7 +233,7 @@ it("a success without proof that was none is sent again", () =>
     await push(daemon, [personEvent("a")]);
     await waitUntilSettled(daemon);
     expect((await sandbox.relations()).has("a")).toBe(true);
-    expect(await daemon.metric("crmsync_changes_total", { outcome: "created" })).toBe(1);
+    await expect.poll(() => daemon.metric("crmsync_changes_total", { outcome: "created" })).toBe(1);
   }));
 
 it("a request that takes effect after a newer state was proven is found out and corrected", () =>
@@ -322,7 +322,7 @@ it("a service that confirms writes and stores none is noticed when its first wri
       what: "it is sent again",
     });
     expect((await sandbox.relations()).size).toBe(1);
-    expect(await daemon.metric("crmsync_relations_not_stored_total")).toBe(1);
+    await expect.poll(() => daemon.metric("crmsync_relations_not_stored_total")).toBe(1);
     await waitFor(
       async () =>
         (await daemon.status()).findings.some(({ says }) =>
