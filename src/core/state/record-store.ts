@@ -10,7 +10,7 @@ import { isSent } from "../sync/known.ts";
 import type { Change, HeldWhy, KnownRecord, LetterMark, Now } from "../sync/record.ts";
 import { VERIFY_AFTER_MS } from "../sync/run.ts";
 import type { Redis } from "ioredis";
-import { objectIn, readEach, type Call, type Check, Store } from "./store.ts";
+import { objectIn, readAll, type Call, type Check, Store } from "./store.ts";
 import { digestOf, type Keys } from "./keys.ts";
 import { History } from "./history.ts";
 import type { Sealing } from "./sealing.ts";
@@ -216,7 +216,7 @@ export class RecordStore extends Store {
 
   async read(crmCode: string, more: readonly Call[] = []): Promise<ReadRecord> {
     const { deadMarks, erased, ledger, staged, warmUp } = this.keys;
-    const [time, fields, row, mark, listed, ...rest] = (await readEach(this.redis, [
+    const [time, fields, row, mark, listed, ...rest] = (await readAll(this.redis, [
       ["TIME"],
       ["HMGET", staged(crmCode), "version", "state"],
       ["HGET", ledger, crmCode],

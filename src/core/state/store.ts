@@ -39,14 +39,6 @@ export async function readAll(
   });
 }
 
-/**
- * As `readAll`, where it is done for each event: a pipeline of ioredis copies every command and script of its client,
- * which made a quarter of the work of staging. After a reconnection, what is missing is read from the other Redis:
- * what must be of one moment is checked in the commit.
- */
-export const readEach = (redis: Redis, commands: Parameters<typeof readAll>[1]) =>
-  Promise.all(commands.map(([name, ...args]) => redis.call(name.toLowerCase(), ...args)));
-
 /** The JSON object in a value; undefined for what somebody has damaged. */
 export function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
