@@ -160,7 +160,12 @@ export class StagedStates extends Staging {
       const { record: settled, result } = settle(read, token, how, read);
       const notes =
         step === undefined ? [] : history.callsOf({ crmCode }, step, read.now, { last });
-      if (result === "lost") return { record: settled, outcome: result, calls: notes };
+      if (result === "lost") {
+        // Redis has gone back: this write may be older than what was settled since, and nothing waits that would correct it.
+        const isAlone = how.wrote === true && read.staged === undefined;
+        if (isAlone) notes.push(["HSET", this.keys.lost, crmCode, read.now]);
+        return { record: settled, outcome: result, calls: notes };
+      }
       const isTold = told?.isOn === true;
       const { record, written } = writtenOf(settled, read, isTold ? step?.outcome : undefined);
       // A relation that is known not to be terminated does not count for the guard, whatever was tried.

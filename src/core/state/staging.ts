@@ -129,7 +129,7 @@ export abstract class Staging extends OfRecords {
         eventKey !== "" && [["SET", seen, contentsAfter(state, contents), "EX", SEEN_S]],
         isStaged && eventKey === "" && [["INCR", stagedCount]],
         isStaged && lane === "live" && order.calls,
-        wasLost === 1 && [["HDEL", lost, crmCode]],
+        wasLost === 1 && result !== "superseded" && [["HDEL", lost, crmCode]],
         result !== "superseded" && [
           ...this.#letterOfEvent(ofEvent, mark, read.now),
           ...(to.leads ? [["HSET", subjects, subject, crmCode] as const] : []),

@@ -294,3 +294,20 @@ const readingSentTwice: Action[] = [
 export const REGRESSIONS_OF_EDITS = [
   [readingSentTwice, { existsBefore: true, warm: true }],
 ] satisfies [Action[], { existsBefore: boolean; warm: boolean }][];
+
+/** A worker ends a relation after Redis went back, and the newest event has found nothing to send before that. */
+const endedAfterGoingBack: Action[] = [
+  { do: "start", worker: 0, record: "r0" },
+  {
+    do: "event",
+    change: { record: "r0", kind: "full_delete", content: 0, time: 0, sequence: 0 },
+  },
+  { do: "step", worker: 0, reply: "ok", giveUp: false },
+  { do: "go_back" },
+  { do: "event", change: { record: "r0", kind: "upsert", content: 0, time: 0, sequence: 0 } },
+  { do: "step", worker: 0, reply: "ok", giveUp: false },
+];
+
+export const REGRESSIONS_OF_LOST_WRITES = [
+  [endedAfterGoingBack, { existsBefore: true, warm: false }],
+] satisfies [Action[], { existsBefore: boolean; warm: boolean }][];

@@ -316,6 +316,11 @@ export class Simulation {
     this.service.violations.push(`no end: ${(await this.#waiting()).join(", ")} still wait`);
   }
 
+  /** Records of which a finding says that they must be sent again. */
+  async toSendAgain(): Promise<Code[]> {
+    return (await this.#redis.hkeys(this.keys.lost)) as Code[];
+  }
+
   /** Rows that claim to be certain and are wrong. Nothing may be under way. */
   async wrongRows(): Promise<string[]> {
     const wrong: string[] = [];
