@@ -40,14 +40,13 @@ export async function redrive(
   await staged.forgetEvent(identityOf(value, "").key);
   const { event, records } = await acceptEvent(value, arrivalOf(letter, now), ports);
   const again = records.some(({ result }) => result === "waiting" || result === "duplicate");
-  // Staging has dropped it, or keeps it until the record has ended (stage.lua).
-  const isStaged = records.some(
+  // Staging has dropped it, or keeps it until the record has ended. One that was rejected again has replaced it.
+  const isKept = records.some(
     ({ crmCode, result }) =>
       crmCode !== undefined &&
       crmCode === letter.crmCode &&
-      (result === "staged" || result === "held"),
+      (result === "staged" || result === "held" || result === "rejected"),
   );
-  // A letter that was rejected again was stored again: it has changed, and dropRead leaves it.
-  const dropped = !again && !isStaged && (await deadLetters.dropRead(letter));
+  const dropped = !again && !isKept && (await deadLetters.dropRead(letter));
   return { event, records, again, dropped };
 }

@@ -308,6 +308,16 @@ const endedAfterGoingBack: Action[] = [
   { do: "step", worker: 0, reply: "ok", giveUp: false },
 ];
 
+/** Redis went back to the letter that a redrive had read, after its event was rejected again. */
+const rejectedAgainBeforeGoingBack: Action[] = [
+  { do: "event", change: { record: "r0", kind: "upsert", content: 4, time: 0, sequence: 0 } },
+  { do: "copy" },
+  { do: "redrive", worker: 0, record: "r0" },
+  { do: "step", worker: 0, reply: "ok", giveUp: false },
+  { do: "go_back" },
+];
+
 export const REGRESSIONS_OF_LOST_WRITES = [
   [endedAfterGoingBack, { existsBefore: true, warm: false }],
+  [rejectedAgainBeforeGoingBack, { existsBefore: false, warm: false }],
 ] satisfies [Action[], { existsBefore: boolean; warm: boolean }][];
