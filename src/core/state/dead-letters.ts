@@ -207,7 +207,7 @@ export class DeadLetters extends OfRecords {
     yield* this.read(ids);
   }
 
-  /** Erases a letter of a person; nobody is told. */
+  /** Erases a person's letter; no outcome is sent. */
   async drop(id: string): Promise<boolean> {
     return this.#drop(id, () => true, false);
   }

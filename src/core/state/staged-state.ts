@@ -161,7 +161,8 @@ export class StagedStates extends Staging {
       const notes =
         step === undefined ? [] : history.callsOf({ crmCode }, step, read.now, { last });
       if (result === "lost") {
-        // Redis has gone back: this write may be older than what was settled since, and nothing waits that would correct it.
+        // This write may be older than what was settled meanwhile (Redis went back, or this process stopped for minutes),
+        // and no change waits that would correct it.
         const isAlone = how.wrote === true && read.staged === undefined;
         if (isAlone) notes.push(["HSET", this.keys.lost, crmCode, read.now]);
         return { record: settled, outcome: result, calls: notes };

@@ -53,7 +53,7 @@ export interface LedgerRow {
   readonly provedAt: number;
   /** Names the record of the CRM that has written it (a hash), or says that there are several. Undefined: not known. */
   readonly writer?: string | undefined;
-  /** When crmsync has created it, ms; undefined: it was there before, or nobody is told (OUTCOME_WEBHOOK). */
+  /** When crmsync has created it, ms; undefined: it was there before, or no outcomes are sent (OUTCOME_WEBHOOK). */
   readonly since?: number | undefined;
   /** What was settled of the fields lacks a value; undefined: nothing. */
   readonly without?: Without | undefined;

@@ -70,8 +70,8 @@ export function toldOf(before: KnownRecord, after: KnownRecord, now: number): To
 }
 
 /**
- * What is told of a write that the service has taken; the row keeps since when the relation is there.
- * @param outcome of the run; undefined: nobody is told
+ * The outcome of a write that the service has accepted, for OUTCOME_WEBHOOK. The row keeps when the relation was created.
+ * @param outcome of the run; undefined: no outcome is sent
  */
 export function writtenOf(
   after: KnownRecord,

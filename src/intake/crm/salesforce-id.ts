@@ -30,7 +30,7 @@ const BEGINS: ReadonlyMap<string, RegExp> = new Map([
 ]);
 const CUSTOM = /^a[\dA-Za-z]{2}/;
 
-/** Whether a record of this object has an id of Salesforce, whoever sends its event. @param object in lower case */
+/** Whether a record of this object has an id of Salesforce, also if another program sends its event. @param object in lower case */
 export function isOfSalesforce(object: string, id: string): boolean {
   const begins = BEGINS.get(object) ?? (object.endsWith("__c") ? CUSTOM : undefined);
   return begins?.test(id) === true && isRecordId(id) && /[A-Za-z]/.test(id);

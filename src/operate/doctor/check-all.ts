@@ -30,7 +30,7 @@ const LIMIT_MS = 15_000;
 const CRM_LIMIT_MS = 45_000;
 
 /**
- * @param refreshBy who asks for the tenant's value lists now; absent: nobody does.
+ * @param refreshBy who asks for the tenant's value lists now; absent: they are not asked for.
  * @returns the checks in groups, in their order; each group ends by itself.
  */
 export function checkAll(

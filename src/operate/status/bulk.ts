@@ -99,7 +99,7 @@ function endText(bulk: BulkStatus, at: string): string {
   return `unknown ${unknownText(bulk)}`;
 }
 
-/** Why nobody knows when all will have been sent. */
+/** Why it is not known when everything will have been sent. */
 export function unknownText({ paused, plan, requests }: BulkStatus): string {
   if (paused !== null && requests > 0) return `until ${crmsync`bulk resume`}`;
   const isInterrupted = plan !== null && plan.left > 0 && !plan.running;

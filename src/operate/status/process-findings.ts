@@ -125,7 +125,7 @@ export function notSendingIn<Cause extends "auditFailure" | "tokenDoubt">(
   };
 }
 
-/** For how long an audit trail that was found shorter is told, ms. */
+/** How long the finding stays after an audit trail was found shorter than before, ms. */
 const LOST_MS = 7 * 86_400_000;
 
 export function* auditFindings(readings: Readings): Iterable<Finding> {

@@ -65,7 +65,7 @@ export function sessionOf(request: FastifyRequest): Session {
   return session;
 }
 
-/** Whose signature is right, and perhaps no more: while Redis is away nobody knows whether it has ended. */
+/** A session whose signature is right. It may have ended: that cannot be known while Redis does not answer. */
 export const knownSessionOf = (request: FastifyRequest): Session | undefined =>
   sessions.get(request);
 
