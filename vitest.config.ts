@@ -46,6 +46,8 @@ const E2E = "test/e2e/{daemon,lifecycle,push,redrive,start,status}.test.ts";
 /** Each run of these has other faults and other schedules: one failure is a finding. */
 const RANDOM = "test/{chaos,integration/property,long/quota}/**/*.test.ts";
 
+// Many processes and windows of time on few cores, which others use, too: a test that fails once is
+// tried again, and named with its error at the end of the run.
 // Every project runs on Node's own module loader: a specifier that only a bundler could resolve
 // fails here as it would in production.
 const project = (
@@ -54,7 +56,7 @@ const project = (
   {
     exclude = [],
     redis = false,
-    retry = 0,
+    retry = 1,
   }: { exclude?: string[]; redis?: boolean; retry?: number } = {},
 ) => ({
   extends: true as const,
@@ -88,10 +90,8 @@ export default defineConfig({
       project("more", ["test/{chaos,e2e,integration,long}/**/*.test.ts", ...SLOW_UNITS], {
         exclude: [INTEGRATION, E2E, RANDOM],
         redis: true,
-        // Many processes on few cores: who fails once is named at the end of the run, and tried again.
-        retry: 1,
       }),
-      project("random", [RANDOM], { redis: true }),
+      project("random", [RANDOM], { redis: true, retry: 0 }),
     ],
   },
 });

@@ -23,9 +23,9 @@ test("searches keep their own pace, from the first one; reads may come at once",
     await api.get("", {});
     await api.post("", {}, {});
   }
-  const gaps = searches.slice(1).map((at, n) => at - (searches[n] ?? begun));
-  // A timer may end a millisecond early.
-  expect(Math.min(...gaps)).toBeGreaterThan(38);
+  // Four searches have three pauses before the last. Single gaps would tell nothing: on a busy
+  // machine one search is noted late, and the next one in time. A timer may end a millisecond early.
+  expect((searches.at(-1) ?? 0) - begun).toBeGreaterThan(3 * 38);
 });
 
 test("HubSpot gets fewer than five searches a second", () => {
