@@ -388,7 +388,7 @@ function ofLedger({ difference, lostAt, readAt, row }: Found, { warmUp }: Standi
     return {
       state: "unknown",
       since: lostAt,
-      why: "its change was lost in Redis",
+      why: "Redis lost its change, or a late request may have replaced it",
       next: "Send the record again.",
     };
   const since = row?.provedAt || undefined;

@@ -53,11 +53,11 @@ export function retryFindings(retried: MostRetried | undefined): Finding[] {
 /** @param record the hash of the crmCode of one of them */
 export function lostChangeFindings(changes: number, record: string | undefined): Finding[] {
   if (changes === 0 || record === undefined) return [];
-  const whose =
-    changes === 1
-      ? "The change of 1 record that waited"
-      : `The changes of ${changes} records that waited`;
-  const says = `${whose} is gone from Redis, or damaged there, and was not sent: send the record again from its CRM, or compare it (${crmsync`reconcile`}). The hash of ${changes === 1 ? "its" : "the first"} crmCode is ${record}.`;
+  const isOne = changes === 1;
+  const whose = isOne
+    ? "The newest change of 1 record"
+    : `The newest changes of ${changes} records`;
+  const says = `${whose} may not be on the service: what waited is gone from Redis, or damaged there; or a late request has replaced it, because Redis went back or a process stood still. Send the ${isOne ? "record" : "records"} again from the CRM, or compare (${crmsync`reconcile`}). The hash of ${isOne ? "its" : "the first"} crmCode is ${record}.`;
   return [warning("one-record-is-missing", says)];
 }
 

@@ -149,6 +149,17 @@ it("a finding beside it does not hide that a change is stuck, unless all wait fo
   expect(sections({ fallback: true })).toEqual(["crmsyncpacingsteady"]);
 });
 
+it("a record whose change is gone from Redis, or was replaced by a late request, is named", () => {
+  expect(said({ lostChanges: 0, lostChange: undefined })).toEqual([]);
+  const one =
+    /^The newest change of 1 record .* gone from Redis.* late request .*its crmCode is ab/;
+  expect(said({ lostChanges: 1, lostChange: "ab" })).toEqual([
+    ["one-record-is-missing", expect.stringMatching(one)],
+  ]);
+  const [[, says = ""] = []] = said({ lostChanges: 2, lostChange: "ab" });
+  expect(says).toMatch(/^The newest changes of 2 records .*the first crmCode is ab/);
+});
+
 it("changes that a CRM has lost are told until a comparison that began after it", () => {
   const lost = { salesforce: NOW - 10 * MINUTE };
   const comparison = { records: 1, equal: 1, drift: NO_DRIFT };
