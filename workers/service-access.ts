@@ -6,7 +6,7 @@ import {
   type OpenService,
   type ServiceAddress,
 } from "../src/core/service/open-service.ts";
-import type { Denied, Reply } from "../src/core/service/reply.ts";
+import type { Denied, Reply, Throttled } from "../src/core/service/reply.ts";
 import type { NotedRequest } from "../src/core/sync/step.ts";
 import { doubtedSince, isRejecting } from "../src/core/sync/breaker.ts";
 import { reasonAt, type ServiceReply } from "../src/core/sync/service-reply.ts";
@@ -84,6 +84,15 @@ export function openServiceAccess(parts: AccessParts, address: ServiceAddress): 
     return ready;
   }
 
+  /** If Redis cannot tell it, the record has its own delay: what was sent must be settled all the same. */
+  async function refused(reply: Denied | Throttled): Promise<Answer> {
+    const until =
+      reply.kind === "throttled"
+        ? service.quota.state().then((state) => state.until)
+        : parts.denial.current().then((current) => current?.nextProbeAt);
+    return { ...said(reply), stoppedUntil: await until.catch(() => undefined) };
+  }
+
   async function mayAsk(): Promise<boolean> {
     return tenant.isKnown(address.token()) && !(await denials.isDenied());
   }
@@ -101,7 +110,7 @@ export function openServiceAccess(parts: AccessParts, address: ServiceAddress): 
 
     async send(permit, decision, state) {
       const denial = denials.met();
-      if (denial !== undefined) return said(denial);
+      if (denial !== undefined) return refused(denial);
       const token = address.token();
       const reply = await sendDecision(service.client, permit, decision, state.crmCode).catch(
         refusedCode,
@@ -114,9 +123,10 @@ export function openServiceAccess(parts: AccessParts, address: ServiceAddress): 
       if (reply.kind === "denied") {
         // A 401 to a token that was replaced meanwhile says nothing about the one in force.
         if (reply.cause !== "token" || token === address.token()) await denials.begin(reply);
-        return said(reply);
+        return refused(reply);
       }
-      return said(reply, await tellBreaker(parts, reply, state, address.baseUrl));
+      const isRejecting = await tellBreaker(parts, reply, state, address.baseUrl);
+      return reply.kind === "throttled" ? refused(reply) : said(reply, isRejecting);
     },
   };
 }

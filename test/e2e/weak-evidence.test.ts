@@ -333,18 +333,18 @@ it("a service that confirms writes and stores none is noticed when its first wri
   }));
 
 it.each([429, 401])("one record that is answered %d each time stops no other", (status) =>
-  withProxy({ ...IN_TIME, QUOTA_HOUR_MS: "6000" }, async ({ sandbox, proxy, daemon }) => {
-    proxy.answer = (request) => (isAbout("a", request) ? errorResponse(status) : undefined);
-    await push(daemon, [personEvent("a")]);
-    await waitFor(() => countOf(proxy, "a") >= 2, { what: "it was refused again" });
-    await push(daemon, [personEvent("b"), personEvent("c")]);
-    await waitFor(async () => (await sandbox.relations()).size === 2, {
-      // After some probes, whose pauses grow.
-      what: "the others",
-    });
-    expect((await sandbox.relations()).has("a")).toBe(false);
-    proxy.answer = () => undefined;
-    await waitUntilSettled(daemon);
-    expect((await sandbox.relations()).size).toBe(3);
-  }),
+  withProxy(
+    { ...IN_TIME, QUOTA_HOUR_MS: "6000", RETRY_BASE_MS: "1000" },
+    async ({ sandbox, proxy, daemon }) => {
+      proxy.answer = (request) => (isAbout("a", request) ? errorResponse(status) : undefined);
+      await push(daemon, [personEvent("a")]);
+      await waitFor(() => countOf(proxy, "a") >= 2, { what: "it was refused again" });
+      await push(daemon, [personEvent("b"), personEvent("c")]);
+      await waitFor(async () => (await sandbox.relations()).size === 2, { what: "the others" });
+      expect((await sandbox.relations()).has("a")).toBe(false);
+      proxy.answer = () => undefined;
+      await waitUntilSettled(daemon);
+      expect((await sandbox.relations()).size).toBe(3);
+    },
+  ),
 );

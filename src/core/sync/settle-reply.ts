@@ -151,16 +151,16 @@ function heal(
 
 /**
  * The pause after a 429 or a denial is shared state, so the record goes back to its place. If it is refused again, it
- * may itself be the reason: it must not stop the others each time.
+ * may itself be the reason: others go first when the pause ends.
  */
 function refused(
   outcome: "throttled" | "denied",
   { change: { confirm, tries } }: TakenState,
-  { now, retry }: SettleContext,
+  { now, retry, stoppedUntil = 0 }: SettleContext,
 ): Settled {
   const { refused: before = 0 } = tries ?? {};
   const later = before > 0 && {
-    retryAt: now + retryDelay(before, retry.baseMs, retry.random, REFUSED),
+    retryAt: Math.max(now, stoppedUntil) + retryDelay(before, retry.baseMs, retry.random, REFUSED),
     failure: outcome === "throttled" ? "429 (throttled)" : outcome,
   };
   return {

@@ -29,6 +29,8 @@ export interface SettleContext {
   readonly lists?: TenantLists | undefined;
   /** The service rejects everything (breaker.ts): a rejection is not believed yet. */
   readonly isRejecting: boolean;
+  /** As of `Answer`. */
+  readonly stoppedUntil?: number | undefined;
 }
 
 export interface Settled {

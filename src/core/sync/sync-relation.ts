@@ -34,6 +34,8 @@ import { ofKept, tenantProblems } from "./validate.ts";
 export interface Answer {
   readonly reply: ServiceReply;
   readonly isRejecting: boolean;
+  /** Of a 429 or a denial: until when nothing is sent, as far as it is known, ms. */
+  readonly stoppedUntil?: number | undefined;
 }
 
 export interface SyncPorts {
@@ -122,7 +124,7 @@ async function carryOut(
       if (stop?.kind === "held") return hold(state, stop.why, stop.fields, ports);
       const isFirstRead = stop?.kind === "read" && decision.kind === "update";
       const sent: Sendable = isFirstRead ? { kind: "fetch", into: decision.body } : decision;
-      const { isRejecting, reply } = await ports.send(sent, state);
+      const { reply, ...answer } = await ports.send(sent, state);
       const { retry } = ports;
       const context = {
         now: ports.now(),
@@ -131,7 +133,7 @@ async function carryOut(
         fingerprintOf,
         keeps: keepsWith(state.keeps, change.fields?.variant, state.notUnderstood),
         lists: ports.lists(),
-        isRejecting,
+        ...answer,
       };
       const settled = settleReply(reply, sent, state, context);
       const { dead, end } = settled;

@@ -349,6 +349,12 @@ describe("settleReply", () => {
       HOUR_MS,
     ]);
     expect(again(1).failure).toContain(kind);
+    // Once the others may be sent, too.
+    const stoppedUntil = NOW + 60_000;
+    const { retryAt } = settle({ kind }, { refused: 1 }, undefined, undefined, {
+      stoppedUntil,
+    }).settlement;
+    expect(retryAt).toBe(stoppedUntil + 1000);
   });
 
   it("unavailable and not applied: the row as before, and a retry later", () => {
