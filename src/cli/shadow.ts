@@ -17,7 +17,7 @@ import { takeReadings } from "../operate/status/readings.ts";
 import { openStores, type Stores } from "../operate/status/stores.ts";
 import { compareMappings, differingRules, type Difference } from "../shadow/compare-mappings.ts";
 import { count, ReportCounts, sharedOf, waitingChanges } from "../shadow/report.ts";
-import type { WouldSend } from "../shadow/would-send.ts";
+import type { WouldSend } from "../records/would-send.ts";
 import { openReader } from "../whole/preview/service-view.ts";
 import type { FieldChange } from "../whole/preview/preview-one.ts";
 import { openSnapshot } from "../whole/reconcile/open-snapshot.ts";

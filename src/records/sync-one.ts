@@ -3,29 +3,32 @@ import { randomUUID } from "node:crypto";
 import { crmsync } from "../base/command.ts";
 import { proxyOf } from "../base/config.ts";
 import { UserError } from "../base/user-error.ts";
-import { splitSubject } from "../core/event/crm-event.ts";
-import { eventOrder } from "../core/event/event-order.ts";
+import { splitSubject, type CrmEvent } from "../core/event/crm-event.ts";
 import { variantOf } from "../core/service-spec/business-relation.ts";
 import { MemoryGate } from "../core/state/redis-health.ts";
 import { UnknownKey } from "../core/state/sealing.ts";
 import { RecordNames } from "../core/state/record-names.ts";
-import { fieldUpdate } from "../core/sync/emptied.ts";
-import { provenOf, timeOfOrder, waitingIn, writerOf } from "../core/sync/known.ts";
+import { acceptEvent } from "../core/sync/accept-event.ts";
+import { timeOfOrder } from "../core/sync/known.ts";
 import { heldBecause, type HeldWhy } from "../core/sync/record.ts";
-import { isOfOther } from "../core/sync/stage.ts";
+import { stage } from "../core/sync/stage.ts";
+import type { EventStep } from "../core/sync/step.ts";
 import { createCrmApi, type CrmApi } from "../intake/crm/api-client.ts";
 import { CRMS } from "../intake/crm/connectors.ts";
 import { canFetch, readWhole } from "../intake/crm/read-whole.ts";
-import type { CrmRecord, Mapping } from "../intake/mapping/mapping.ts";
+import type { CrmRecord, Mapping, MappingResult } from "../intake/mapping/mapping.ts";
+import { leftOutText } from "../intake/mapping/whens.ts";
 import { clockTime } from "../operate/status/clock-time.ts";
 import { takeReadings, type Readings } from "../operate/status/readings.ts";
 import { stopsIn } from "../operate/status/stops.ts";
 import type { Stores } from "../operate/status/stores.ts";
 import { Guards } from "../whole/preview/guards.ts";
-import { previewOne, type Preview, type ServiceView } from "../whole/preview/preview-one.ts";
+import type { ServiceView } from "../whole/preview/preview-one.ts";
 import { wordsOf } from "../whole/preview/print.ts";
-import { openReader, storedView } from "../whole/preview/service-view.ts";
+import { openReader } from "../whole/preview/service-view.ts";
 import type { PreviewInput } from "../whole/preview/read-records.ts";
+import { trialPorts } from "../whole/preview/trial-ports.ts";
+import { wouldSend, type WouldSend } from "./would-send.ts";
 
 /** What becomes of the record. `absent`: the CRM does not have it. */
 export type Then =
@@ -46,17 +49,6 @@ export interface Step {
   readonly values?: readonly string[];
 }
 
-/** An event for the inbox. */
-interface SyncEvent {
-  readonly specversion: "1.0";
-  readonly id: string;
-  readonly source: string;
-  readonly type: string;
-  readonly subject: string;
-  readonly time: string;
-  readonly data?: { readonly record: CrmRecord; readonly partial?: true };
-}
-
 export interface SyncPlan {
   readonly name: string;
   readonly crmCode: string | undefined;
@@ -64,14 +56,14 @@ export interface SyncPlan {
   readonly steps: readonly Step[];
   readonly becomes: Then;
   /** What is to be pushed; undefined: nothing is. */
-  readonly event: SyncEvent | undefined;
+  readonly event: CrmEvent | undefined;
 }
 
 interface SyncPorts {
   readonly stores: Stores;
   readonly mapping: Mapping;
   readonly api: CrmApi;
-  readonly view: ServiceView;
+  readonly ask: ServiceView["ask"];
 }
 
 export interface SyncOptions {
@@ -84,6 +76,9 @@ export interface SyncOptions {
 
 /** How long a CRM may take, ms: a person waits. */
 const CRM_TIMEOUT_MS = 15_000;
+
+/** What the CRM has now is newer than all that came before at the same time. */
+const LAST = Number.MAX_SAFE_INTEGER;
 
 /** Source of the events of a record that no event has named before. */
 const SOURCE = "/sync";
@@ -103,9 +98,7 @@ export async function planSync(
     return reader?.read(crmCode);
   };
   try {
-    await stores.tenantLists.reload();
-    const view = await storedView(stores, mapping.keeps, reader && ask);
-    return await planWith(name, { stores, mapping, api, view }, options);
+    return await planWith(name, { stores, mapping, api, ask: reader && ask }, options);
   } finally {
     await reader?.close();
     await api.close();
@@ -118,60 +111,108 @@ async function planWith(
   { input: given, showValues = false }: SyncOptions,
 ): Promise<SyncPlan> {
   const { mapping, stores } = ports;
+  await stores.tenantLists.reload();
   await stores.clock.measure();
-  const time = new Date(stores.clock.now()).toISOString();
+  const now = stores.clock.now();
   const found = await findRecord(name, stores);
-  const { steps, ...read } =
+  const { record, source, steps, subject, type } =
     given === undefined ? await readFromCrm(found, ports) : fromFile(given, found.source);
-  const { subject, source } = read;
   const base = { name, record: subject };
-  if (given === undefined && read.record === undefined)
+  if (given === undefined && record === undefined)
     return { ...base, crmCode: found.crmCode, steps, becomes: "absent", event: undefined };
-  const context = { type: read.type, source, subject, ...splitSubject(subject) };
   // What the CRM has now is newer than all that came before; an event in a file has a time of its own.
   const ownTime = timeOfOrder(given?.order ?? "");
-  const at = Number.isNaN(ownTime) ? time : new Date(ownTime).toISOString();
-  const order = eventOrder({ time: at }, Number.MAX_SAFE_INTEGER);
-  const isWhole = given !== undefined;
-  const input: PreviewInput = {
-    place: subject,
-    context: { ...context, partial: isWhole ? undefined : true },
-    order,
-    record: read.record,
-    fetch: undefined,
-    hasId: true,
-  };
-  const { preview, view, unasked } = await previewWith(ports.view, (one) =>
-    previewOne(input, mapping, one),
-  );
-  requireSame(name, found, preview, subject);
-  const readings = await takeReadings(stores);
-  const { becomes, says } = await follows(preview, input, { stores, view }, readings);
-  const isSent = becomes === "create" || becomes === "update" || becomes === "terminate";
-  const event: SyncEvent = {
+  const isPart = given === undefined && ({ partial: true } as const);
+  const event: CrmEvent = {
     specversion: "1.0",
     id: `sync-${randomUUID()}`,
     source,
-    type: read.type,
+    type: type as CrmEvent["type"],
     subject,
-    time: at,
-    ...(read.record && { data: { record: read.record, ...(!isWhole && { partial: true }) } }),
+    lane: "live",
+    time: new Date(Number.isNaN(ownTime) ? now : ownTime).toISOString(),
+    ...(record && { data: { record, ...isPart } }),
   };
+  const readings = await takeReadings(stores);
+  const tried = await tryEvent(event, ports, readings, showValues);
+  const { becomes, crmCode, says } = tried;
+  requireSame(name, found, crmCode, subject);
+  const isSent = becomes === "create" || becomes === "update" || becomes === "terminate";
   return {
     ...base,
-    crmCode: preview.crmCode ?? found.crmCode,
+    crmCode: crmCode ?? found.crmCode,
     steps: [
       ...steps,
-      mapStep(preview, mapping, context.object),
-      ...payloadSteps(preview, showValues),
-      ...serviceSteps(preview, showValues),
-      ...(unasked === undefined ? [] : [{ step: "service", says: unasked } as const]),
+      mapStep(tried, mapping, splitSubject(subject).object),
+      ...payloadSteps(tried, showValues),
+      ...serviceSteps(tried, showValues),
       { step: "result", says },
       ...(isSent ? waitSteps(readings) : []),
     ],
     becomes,
     event,
   };
+}
+
+/** What the core has made of the event, and what follows. */
+type Tried = Awaited<ReturnType<typeof tryEvent>>;
+
+/** The event goes the daemon's own way, staged in memory alone, up to the request. */
+async function tryEvent(
+  event: CrmEvent,
+  { ask, mapping, stores }: SyncPorts,
+  readings: Readings,
+  explain: boolean,
+) {
+  const { clock, crmChecks, keyring, records, staged, tenantLists } = stores;
+  const { keeps } = mapping;
+  const fingerprintsWithout = await keyring.fingerprintsWithout();
+  let mapped: MappingResult | undefined;
+  let noted: Pick<EventStep, "ignored" | "whens"> | undefined;
+  let change: WouldSend | undefined;
+  let unasked: string | undefined;
+  const view = {
+    mapping,
+    explain,
+    changed: await crmChecks.readChanged(),
+    lists: tenantLists.current(),
+    fingerprintOf: fingerprintsWithout(keeps),
+    codeOf: (subject: string) => staged.codeOf(subject),
+    mapped: (one: MappingResult) => (mapped = one),
+  };
+  const ports = trialPorts(view, {
+    note: (step) => (noted = step),
+    async stage(state) {
+      noted = state.noted;
+      const read = await records.read(state.crmCode);
+      const rank = { first: read.now, again: (place: number) => place };
+      const made = stage(read, { ...state, rank, pace: undefined }, read);
+      const would = (how: ServiceView["ask"]) => {
+        const shared = { stores, keeps, fingerprintsWithout, guards: new Guards(readings) };
+        return wouldSend(state.crmCode, { ...read, ...made.record }, shared, how);
+      };
+      change = await would(ask).catch((error: unknown) => {
+        if (!(error instanceof UserError)) throw error;
+        unasked = `the service was not asked: ${error.message}`;
+        return would(undefined);
+      });
+      return made;
+    },
+  });
+  const accepted = await acceptEvent(event, { at: clock.now(), number: LAST }, ports);
+  const {
+    crmCode = mapped?.crmCode,
+    problems = [],
+    result = "rejected",
+  } = accepted.records.at(-1) ?? {};
+  const { ignored: reason, whens } = noted ?? {};
+  const { object } = splitSubject(event.subject);
+  const why = reason && leftOutText({ reason, whens }, object, mapping);
+  const isStaged = result === "staged" || result === "held";
+  const ignored = result === "ignored" ? why : undefined;
+  const said = change !== undefined && isStaged ? ofChange(change) : ofResult(result, ignored);
+  const leaves = result === "ignored" ? undefined : why;
+  return { ...said, crmCode, mapped, problems, leaves, change, unasked };
 }
 
 /** Puts the event into the inbox, as `crmsync push` does: it is a live change. @param by who asks for it, for the audit trail */
@@ -189,31 +230,6 @@ export async function pushSync(
   const details = { events: 1, sync: true };
   await auditActs.record({ act: "push", by, crmCode, event: { id, source }, details });
   await inbox.push([event], clock.latest(), await keyring.contentHash());
-}
-
-/** With one request to the service; without it, where none may be sent now. */
-async function previewWith(view: ServiceView, preview: (view: ServiceView) => Promise<Preview>) {
-  const blind = { ...view, ask: undefined };
-  const { ask } = view;
-  let reply: ReturnType<NonNullable<typeof ask>> | undefined;
-  const once = { ...view, ask: ask && ((crmCode: string) => (reply ??= ask(crmCode))) };
-  try {
-    const asked = await preview(once);
-    if (asked.decision !== "skip" || reply === undefined)
-      return { preview: asked, view: once, unasked: undefined };
-    // The daemon does not know that the service has exactly this: it is sent once more.
-    const { decision = "update" } = await preview(blind);
-    const sent = decision === "create" ? "update" : decision;
-    return {
-      preview: { ...asked, decision: sent, why: undefined },
-      view: once,
-      unasked: undefined,
-    };
-  } catch (error) {
-    if (!(error instanceof UserError)) throw error;
-    const unasked = `the service was not asked: ${error.message}`;
-    return { preview: await preview(blind), view: blind, unasked };
-  }
 }
 
 interface FoundRecord {
@@ -304,16 +320,20 @@ function fromFile({ context, place, record }: PreviewInput, known: string | unde
 }
 
 /** A file may hold another record than the one that was named. */
-function requireSame(name: string, found: FoundRecord, preview: Preview, subject: string): void {
+function requireSame(
+  name: string,
+  found: FoundRecord,
+  crmCode: string | undefined,
+  subject: string,
+): void {
   const names = new Set([name, found.crmCode, found.subject]);
-  if (names.has(subject) || preview.crmCode === undefined || names.has(preview.crmCode)) return;
-  throw new UserError(
-    `the record is ${subject} with the crmCode ${preview.crmCode}, and not ${name}`,
-  );
+  if (names.has(subject) || crmCode === undefined || names.has(crmCode)) return;
+  throw new UserError(`the record is ${subject} with the crmCode ${crmCode}, and not ${name}`);
 }
 
-function mapStep({ crmCode, owner, payload }: Preview, mapping: Mapping, object: string): Step {
-  const variant = variantOf(payload?.["type"]);
+function mapStep({ crmCode, mapped }: Tried, mapping: Mapping, object: string): Step {
+  const { candidate, owner } = { candidate: undefined, owner: undefined, ...mapped };
+  const variant = variantOf(candidate?.["type"]);
   const made = variant === undefined ? "" : ` makes a ${variant} of it`;
   const code = crmCode === undefined ? "" : `${made === "" ? "" : ","} with the crmCode ${crmCode}`;
   const of = owner === undefined ? "" : `; its owner is ${owner}`;
@@ -322,110 +342,70 @@ function mapStep({ crmCode, owner, payload }: Preview, mapping: Mapping, object:
 
 const shown = (value: unknown): string => (value === undefined ? "nothing" : JSON.stringify(value));
 
-function payloadSteps(
-  { leaves, payload, problems, warnings }: Preview,
-  showValues: boolean,
-): Step[] {
-  const fields = Object.entries(payload ?? {}).filter(([field]) => field !== "crmCode");
-  const named = fields.map(([field]) => field).join(", ");
-  const values = fields.map(([field, value]) => `${field}: ${shown(value)}`);
-  const made: Step = {
-    step: "payload",
-    says: `the payload has ${fields.length} fields: ${named}`,
-    ...(showValues && { values }),
-  };
-  const more = [
-    ...warnings.map((warning) => {
-      const { field, kind, reason } = warning;
-      return `warning: ${field}: ${wordsOf(showValues ? warning : { field, kind, reason })}`;
-    }),
-    ...problems.map(({ field, kind, rule }) => {
+function payloadSteps({ change, leaves, mapped, problems }: Tried, showValues: boolean): Step[] {
+  const candidate = mapped?.kind === "mapped" ? mapped.candidate : undefined;
+  const fields = Object.entries(candidate ?? {}).filter(([field]) => field !== "crmCode");
+  const warnings = mapped === undefined || mapped.kind === "ignored" ? [] : mapped.warnings;
+  const all = [
+    ...(candidate === undefined
+      ? []
+      : [`the payload has ${fields.length} fields: ${fields.map(([field]) => field).join(", ")}`]),
+    ...warnings.map((warning) => `warning: ${warning.field}: ${wordsOf(warning)}`),
+    ...[...problems, ...(change?.problems ?? [])].map(({ field, kind, rule }) => {
       return `problem: ${field || "the record"} ${rule} (it is ${kind})`;
     }),
     ...(leaves === undefined ? [] : [`it leaves the service (onLeave: terminate): ${leaves}`]),
   ];
-  return [
-    ...(payload === undefined ? [] : [made]),
-    ...more.map((says) => ({ step: "payload", says }) as const),
-  ];
+  const values = fields.map(([field, value]) => `${field}: ${shown(value)}`);
+  return all.map((says, n) => ({
+    step: "payload",
+    says,
+    ...(showValues && n === 0 && { values }),
+  }));
 }
 
-function serviceSteps({ changes, decision, kept = [] }: Preview, showValues: boolean): Step[] {
-  if (changes === undefined) return [];
-  const how = decision === "fetch" ? `; it keeps ${kept.join(", ")}` : "";
+function serviceSteps({ change, unasked }: Tried, showValues: boolean): Step[] {
+  if (unasked !== undefined) return [{ step: "service", says: unasked }];
+  const { changes, kept = [], request } = change ?? {};
+  if (changes === undefined || request === "POST") return [];
+  const keeps = kept.length === 0 ? "" : `; it keeps ${kept.join(", ")}`;
   const named = changes.map(({ field }) => field).join(", ");
   const values = changes.map(
     ({ after, before, field }) => `${field}: ${shown(before)} → ${shown(after)}`,
   );
-  const says = `the service has other values in ${named}${how}`;
+  const says = `the service has other values in ${named}${keeps}`;
   return [{ step: "service", says, ...(showValues && { values }) }];
 }
 
-const SKIPPED: Readonly<Record<string, string>> = {
-  unchanged: "nothing is sent: the service has exactly this",
-  superseded: "nothing is sent: a newer state of the record is known",
-  nothing_to_terminate: "nothing is sent: the service has no such relation, or it is terminated",
-};
+const SKIPPED = {
+  unchanged: "the service has exactly this",
+  superseded: "a newer state of the record is known",
+  nothing_to_terminate: "the service has no such relation, or it is terminated",
+  ignored: "the mapping leaves it out",
+  fetching: "the record to which it belongs would have to be fetched",
+} as const;
 
-const NOTHING_TO_RESTORE =
-  "nothing is sent: it becomes a dead letter, because the service has no such relation and no record came";
+/** What becomes of an event of which nothing waits. */
+function ofResult(result: string, why?: string): Pick<SyncPlan, "becomes"> & Pick<Step, "says"> {
+  const isSkipped = Object.hasOwn(SKIPPED, result);
+  const says = isSkipped ? SKIPPED[result as keyof typeof SKIPPED] : "it becomes a dead letter";
+  const becomes =
+    result === "ignored" || result === "fetching" ? "ignored" : isSkipped ? "skip" : "rejected";
+  return { becomes, says: `nothing is sent: ${says}${why === undefined ? "" : `: ${why}`}` };
+}
 
-/** What follows from the preview, the guards and what waits already. */
-async function follows(
-  preview: Preview,
-  { context }: PreviewInput,
-  { stores, view }: Pick<SyncPorts, "stores" | "view">,
-  readings: Readings,
-): Promise<{ readonly becomes: Then; readonly says: string }> {
-  const { crmCode = "", decision, payload, result, status = "mapped", why = "" } = preview;
-  if (result === "ignored")
-    return { becomes: "ignored", says: `nothing is sent: the mapping leaves it out: ${why}` };
-  if (result === "to fetch")
-    return { becomes: "ignored", says: `nothing is sent: ${why} would have to be fetched` };
-  if (result === "dead letter")
-    return { becomes: "rejected", says: "nothing is sent: it becomes a dead letter" };
-  const read = await stores.records.read(crmCode);
-  const change = waitingIn(read.staged);
-  const row = provenOf(read.row, read.warm);
-  const isEnd = status === "terminated" || payload?.["relationStatus"] === "terminated";
-  const guards = new Guards(readings);
-  const held = (because: HeldWhy, fields: readonly string[] = []) =>
-    ({
-      becomes: "held",
-      says: `it is held for a person: ${heldBecause(because, fields)}`,
-    }) as const;
-  if (decision === "skip") return { becomes: "skip", says: SKIPPED[why] ?? "nothing is sent" };
-  if (status === "terminated") {
-    const isApproved = change?.status.is === "terminated" && change.approved === true;
-    if (change?.status.is === "terminated" && change.held) return held(change.held.why);
-    const writer = writerOf(context.subject);
-    if (!isApproved && isOfOther([row.writer, change?.fields?.writer], { writer }))
-      return held("other_record");
+function ofChange(change: WouldSend): Pick<SyncPlan, "becomes"> & Pick<Step, "says"> {
+  const { emptied, ends, request, result, why = "" } = change;
+  if (result === "held") {
+    const says = `it is held for a person: ${heldBecause(why as HeldWhy, emptied)}`;
+    return { becomes: "held", says };
   }
-  const body = view.ask && payload === undefined ? await view.ask(crmCode) : undefined;
-  if (status === "active" && view.ask !== undefined && payload === undefined) {
-    if (body === undefined) return { becomes: "rejected", says: NOTHING_TO_RESTORE };
-    if (body["relationStatus"] !== "terminated")
-      return { becomes: "skip", says: SKIPPED["unchanged"] ?? "" };
-    return { becomes: "update", says: "it is made active again (PUT)" };
-  }
-  if (status === "terminated" || (isEnd && row.exists !== false)) {
-    // The guard is asked before the relation is read.
-    const isEnded = row.exists === true && !row.uncertain && row.terminated;
-    if (!isEnded && !guards.admitsTermination()) return held("limit");
-    const isGone = body === undefined || body["relationStatus"] === "terminated";
-    if (status === "terminated" && view.ask !== undefined && payload === undefined && isGone)
-      return { becomes: "skip", says: SKIPPED["nothing_to_terminate"] ?? "" };
-    return { becomes: "terminate", says: "the relation is terminated (PUT)" };
-  }
-  if (decision === "create") return { becomes: "create", says: "it is created (POST)" };
-  const update = payload && fieldUpdate(payload, row);
-  const unusual = update === undefined ? [] : guards.unusualIn(update);
-  if (unusual.length > 0) return held("emptied", unusual);
-  return {
-    becomes: "update",
-    says: decision === "fetch" ? "it is updated (GET, then PUT)" : "it is updated (PUT)",
-  };
+  if (result !== "sent") return ofResult(result === "rejected" ? result : why);
+  if (request === "POST") return { becomes: "create", says: "it is created (POST)" };
+  const how = request === "PUT" ? "PUT" : "GET, then PUT";
+  return ends === true
+    ? { becomes: "terminate", says: `the relation is terminated (${how})` }
+    : { becomes: "update", says: `it is updated (${how})` };
 }
 
 /** What keeps it back, and until when. */

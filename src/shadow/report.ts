@@ -7,7 +7,7 @@ import { UserError } from "../base/user-error.ts";
 import { takeReadings } from "../operate/status/readings.ts";
 import type { Stores } from "../operate/status/stores.ts";
 import { Guards } from "../whole/preview/guards.ts";
-import { REQUESTS, wouldSend, type Shared, type WouldSend } from "./would-send.ts";
+import { REQUESTS, wouldSend, type Shared, type WouldSend } from "../records/would-send.ts";
 
 /** Records that are read at once. */
 const AT_ONCE = 200;
@@ -16,15 +16,12 @@ const AT_ONCE = 200;
 export type Lister = Pick<OpenService, "client" | "quota">;
 
 export async function sharedOf(stores: Stores): Promise<Shared> {
-  const keeps = await stores.keptFields.current();
-  const fingerprintsWithout = await stores.keyring.fingerprintsWithout();
   if (!(await stores.tenantLists.reload()))
     throw new UserError("the tenant's value lists are not known yet");
   return {
     stores,
-    keeps,
-    fingerprintsWithout,
-    fingerprintOf: fingerprintsWithout(keeps),
+    keeps: await stores.keptFields.current(),
+    fingerprintsWithout: await stores.keyring.fingerprintsWithout(),
     guards: new Guards(await takeReadings(stores)),
   };
 }
@@ -82,7 +79,13 @@ async function* ofPage(
 ): AsyncGenerator<WouldSend> {
   for (let from = 0; from < codes.length; from += AT_ONCE) {
     const some = codes.slice(from, from + AT_ONCE);
-    const found = await Promise.all(some.map((code) => wouldSend(code, shared, bodies.get(code))));
+    const found = await Promise.all(
+      some.map(async (code) => {
+        const body = bodies.get(code);
+        const known = await shared.stores.records.read(code);
+        return wouldSend(code, known, shared, body && (async () => body));
+      }),
+    );
     yield* found.filter((one) => one !== undefined);
   }
 }

@@ -2,14 +2,12 @@
  * What would become of a dead letter if it were redriven now: its event takes the way that intake
  * takes (acceptEvent), with the present mapping and value lists. Nothing is stored or sent.
  */
-import { eventRules, mapEvent } from "../../intake/mapping/map-event-record.ts";
 import type { Mapping } from "../../intake/mapping/mapping.ts";
 import type { TenantLists } from "../../core/service-spec/tenant-lists.ts";
 import type { StoredDeadLetter } from "../../core/state/dead-letters.ts";
 import type { Stores } from "../../operate/status/stores.ts";
-import { acceptEvent, type AcceptPorts } from "../../core/sync/accept-event.ts";
-import { TRIAL_RECORDS, type Accepted } from "../../core/sync/end-record.ts";
-import { fetchedInTrial } from "../../core/sync/map-change.ts";
+import { acceptEvent } from "../../core/sync/accept-event.ts";
+import type { Accepted } from "../../core/sync/end-record.ts";
 import type { DeadReason } from "../../core/sync/dead-letter.ts";
 import { decide, REJECTIONS } from "../../core/sync/decide.ts";
 import type { FingerprintOf } from "../../core/sync/fingerprint.ts";
@@ -17,6 +15,7 @@ import { isSuperseded, provenIn, type ProvenRecord } from "../../core/sync/known
 import type { StateToStage } from "../../core/sync/stage.ts";
 import type { Problem } from "../../core/event/problem.ts";
 import { isKeptProblem } from "../../core/sync/validate.ts";
+import { trialPorts } from "../../whole/preview/trial-ports.ts";
 import { arrivalOf, parsedEvent } from "./stored-event.ts";
 
 /** What is known without a request. */
@@ -83,7 +82,13 @@ export async function forecastOf(letter: StoredDeadLetter, view: RedriveView): P
   if (value === undefined) return { kind: "fails", reason, problems };
   const staged: StateToStage[] = [];
   const arrival = arrivalOf(letter, view.now());
-  const { records } = await acceptEvent(value, arrival, dryPorts(view, staged));
+  const ports = trialPorts(view, {
+    async stage(state) {
+      staged.push(state);
+      return { result: "staged", coalesced: false };
+    },
+  });
+  const { records } = await acceptEvent(value, arrival, ports);
   const onStates = staged.map(async (state) => {
     return forecastOfState(state, await view.known(state.crmCode), view);
   });
@@ -91,28 +96,6 @@ export async function forecastOf(letter: StoredDeadLetter, view: RedriveView): P
   const [first = SETTLED] = all.sort((a, b) => ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind));
   const isByService = BY_SERVICE.has(reason) || problems.some(isKeptProblem);
   return first.kind === "sent" && isByService ? { kind: "unknown", why: "service" } : first;
-}
-
-/** @param staged takes the states that would be staged. */
-function dryPorts(view: RedriveView, staged: StateToStage[]): AcceptPorts {
-  const { fingerprintOf, lists, mapping } = view;
-  return {
-    rules: eventRules(mapping),
-    mapping: {
-      fetch: fetchedInTrial(mapping),
-      map: (event, subject, known) => mapEvent(mapping, event, subject, known),
-      codeOf: (subject) => view.codeOf(subject),
-    },
-    lists: { known: () => lists, askAgain: async () => false },
-    fingerprintOf,
-    records: {
-      ...TRIAL_RECORDS,
-      async stage(state) {
-        staged.push(state);
-        return { result: "staged", coalesced: false };
-      },
-    },
-  };
 }
 
 /** Nothing for a record that would be staged: `forecastOfState` decides about it. */

@@ -4,17 +4,16 @@
  */
 import { crmsync } from "../../base/command.ts";
 import { eventOrder } from "../../core/event/event-order.ts";
-import { eventRules, mapEvent } from "../../intake/mapping/map-event-record.ts";
 import type { MappingResult } from "../../intake/mapping/mapping.ts";
 import type { CrmEvent } from "../../core/event/crm-event.ts";
 import type { Stores } from "../../operate/status/stores.ts";
 import { acceptEvent } from "../../core/sync/accept-event.ts";
-import { TRIAL_RECORDS, type Accepted } from "../../core/sync/end-record.ts";
-import { fetchedInTrial } from "../../core/sync/map-change.ts";
+import type { Accepted } from "../../core/sync/end-record.ts";
 import { agrees } from "../../core/sync/fingerprint.ts";
 import type { LedgerRow } from "../../core/sync/ledger-row.ts";
 import { notedEvent } from "../../core/sync/step.ts";
 import type { StageResult, StateToStage } from "../../core/sync/stage.ts";
+import { trialPorts } from "../preview/trial-ports.ts";
 import type { PlanEntry } from "./plan-file.ts";
 import type { PlanningView } from "./plan-record.ts";
 import { SOURCE } from "./read-events.ts";
@@ -45,35 +44,23 @@ export async function applyRecord(
   view: PlanningView,
   stores: EntryStores,
 ): Promise<AppliedEntry> {
-  const { changed, lists, mapping } = view;
+  const { mapping } = view;
   let outcome: EntryOutcome = "changed";
-  const { records } = await acceptEvent(
-    event,
-    { at: view.now(), number: 0 },
+  const mapped = (one: MappingResult) => withKept(one, entry);
+  const ports = trialPorts(
+    { ...view, codeOf: async () => undefined, mapped },
     {
-      rules: eventRules(mapping),
-      // What is not in the plan does not happen: no fetch, no dead letter, no request for lists.
-      mapping: {
-        fetch: fetchedInTrial(mapping),
-        map: async (parsed, subject) =>
-          withKept(await mapEvent(mapping, parsed, subject, lists, { changed }), entry),
-        codeOf: async () => undefined,
-      },
-      lists: { known: () => lists, askAgain: async () => false },
-      fingerprintOf: view.fingerprintOf,
-      records: {
-        ...TRIAL_RECORDS,
-        async stage(state) {
-          if (state.crmCode !== entry.code || (state.fingerprint ?? "") !== entry.wants)
-            return NOT_STAGED;
-          if (await isUnplannedEnd(entry, state, stores)) return NOT_STAGED;
-          const staged = await stageIfTrue(entry, { ...state, keeps: mapping.keeps }, stores);
-          outcome = staged.outcome;
-          return staged.result;
-        },
+      async stage(state) {
+        if (state.crmCode !== entry.code || (state.fingerprint ?? "") !== entry.wants)
+          return NOT_STAGED;
+        if (await isUnplannedEnd(entry, state, stores)) return NOT_STAGED;
+        const staged = await stageIfTrue(entry, { ...state, keeps: mapping.keeps }, stores);
+        outcome = staged.outcome;
+        return staged.result;
       },
     },
   );
+  const { records } = await acceptEvent(event, { at: view.now(), number: 0 }, ports);
   const staged = records.find(
     ({ result, crmCode }) => result === "staged" && crmCode === entry.code,
   );
