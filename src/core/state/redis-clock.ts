@@ -39,6 +39,8 @@ export class RedisClock extends Store {
   /** What the machine counted beyond performance.now() when the clock was measured, s: its sleep. */
   #sleptS = 0;
   #aheadMs = 0;
+  /** How wrong the origin may be, ms: half the round trip. */
+  #wrongMs = 0;
   #tripsMs: readonly number[] = [];
 
   /** @returns how far Redis' clock was set since the last measurement of any process, ms; 0: it was not. */
@@ -55,10 +57,13 @@ export class RedisClock extends Store {
     const hasSlept = sleptS - this.#sleptS > SLEPT_S;
     const stepMs =
       this.#origin === undefined ? now - latest : hasSlept ? 0 : Math.round(origin - this.#origin);
+    const wrongMs = tripMs / 2;
+    const isTold = Math.abs(stepMs) > STEP_MS + this.#wrongMs + wrongMs;
+    this.#wrongMs = wrongMs;
     this.#sleptS = sleptS;
     this.#origin = origin;
     this.#known.resolve();
-    if (Math.abs(stepMs) <= STEP_MS) return 0;
+    if (!isTold) return 0;
     await this.write("HSET", this.keys.clock, "stepMs", stepMs, "steppedAt", now);
     return stepMs;
   }

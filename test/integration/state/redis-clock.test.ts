@@ -99,6 +99,14 @@ it("a step of Redis' clock is told once, and every process knows Redis' time aft
   }
 });
 
+it("a process that is too busy for the first answer does not take that for a step", async () => {
+  const busy = new RedisClock(redis, keysOf(uniquePrefix()));
+  const measured = busy.measure();
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3000);
+  expect(await measured).toBe(0);
+  expect(await busy.measure()).toBe(0);
+});
+
 it("Redis' clock is set back: no event counts as earlier than those before, also after a restart", async (context) => {
   await using stepping = await steppingRedis(context);
   const keys = keysOf(uniquePrefix());
