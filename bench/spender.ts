@@ -61,7 +61,7 @@ const IDLE_MS = 5;
 
 process.on("message", (command: Command) => {
   if ("stop" in command) stop.abort();
-  else for (const until = performance.now() + command.block; performance.now() < until;);
+  else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, command.block);
 });
 process.on("disconnect", () => process.exit());
 
