@@ -3,7 +3,7 @@ import { serveConsole } from "../src/people/console/serve-console.ts";
 import type { OpsTokens } from "../src/base/person.ts";
 import { limitExports, limitLogins } from "../src/intake/http/rate-limit.ts";
 import { sharedReading } from "../src/base/shared-reading.ts";
-import { certifyInChild } from "./certify-child.ts";
+import { certifyInChild } from "./command-child.ts";
 import type { HttpServer } from "./http-intake.ts";
 import type { Uses } from "./parts.ts";
 

@@ -2,31 +2,16 @@
  * Sends what owners must correct in the CRM when QUALITY_CRON says so: `crmsync quality --send` in a process of its own,
  * because a CRM's list takes memory. Of all processes one does it.
  */
-import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
-import { text } from "node:stream/consumers";
-import { fileURLToPath } from "node:url";
 import { lastTime } from "../src/base/cron.ts";
-import { printable } from "../src/base/printable.ts";
 import { readOne } from "../src/base/redis-reading.ts";
 import { backoffMs } from "../src/core/event/backoff.ts";
 import type { Step } from "./chores.ts";
+import { startCommand } from "./command-child.ts";
 import type { Uses } from "./parts.ts";
-import { yieldProcessor } from "./reconcile-child.ts";
-
-const MAIN = fileURLToPath(
-  new URL(
-    import.meta.url.endsWith(".ts") ? "../src/cli/main.ts" : "../src/cli/main.js",
-    import.meta.url,
-  ),
-);
 
 /** Pauses after a failure, doubled each time, ms. */
 const PAUSES = { firstMs: 60_000, longestMs: 6 * 3_600_000 };
-
-/** Most characters of what the command says last. */
-const MOST_KEPT = 200;
 
 type QualityParts = Uses<"clock" | "config" | "log" | "qualityRuns" | "statusRedis">;
 
@@ -45,7 +30,9 @@ export function sendQuality(parts: QualityParts): Step | undefined {
       const { done, due, tries } = run;
       const from = config.RECONCILE_FROM === undefined ? [] : ["--from", config.RECONCILE_FROM];
       const args = ["quality", "--send", "--once", new Date(due).toISOString(), ...from];
-      const { isDone, says } = await runCommand(args, AbortSignal.any([signal, lost]));
+      const { ended, stdout } = startCommand(args, AbortSignal.any([signal, lost]));
+      stdout.resume();
+      const { isDone, says } = await ended;
       if (signal.aborted || lost.aborted) return;
       if (isDone) {
         log.info({ messages: Number.parseInt(says, 10) }, "quality.sent");
@@ -73,25 +60,4 @@ async function dueRun({ clock, qualityRuns, statusRedis }: QualityParts, cron: s
   const tries = failure?.due === due ? failure.tries : 0;
   if (failure !== undefined && tries > 0 && now < failure.at + backoffMs(tries, PAUSES)) return;
   return { done, due, tries };
-}
-
-/** @returns the last line that it writes for people */
-async function runCommand(args: readonly string[], signal: AbortSignal) {
-  const child = spawn(process.execPath, [MAIN, ...args], {
-    stdio: ["ignore", "ignore", "pipe"],
-    signal,
-    killSignal: "SIGKILL",
-  });
-  yieldProcessor(child.pid);
-  const ended = once(child, "close").catch((error: Error): unknown[] => [error.message]);
-  const written = await text(child.stderr);
-  const [code, by] = await ended;
-  const last =
-    written
-      .trim()
-      .split("\n")
-      .at(-1)
-      ?.replace(/^crmsync: /, "") ?? "";
-  const says = last === "" ? `it ended with ${String(code ?? by)}` : last;
-  return { isDone: code === 0, says: printable(says.slice(0, MOST_KEPT)) };
 }

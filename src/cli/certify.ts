@@ -1,5 +1,5 @@
 /** `crmsync certify`: makes the signed certificate of a month, and verifies one. */
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { connectOperator } from "../base/connect-redis.ts";
@@ -20,6 +20,7 @@ interface CertifyOptions {
   readonly month?: string;
   readonly out?: string;
   readonly audit?: readonly string[];
+  readonly by?: string;
   readonly verify?: string;
   readonly key?: string;
   readonly json?: true;
@@ -34,7 +35,7 @@ export function certifyCommand(): Command {
     )
     .option(
       "--out <file>",
-      "where to write it: a page, or JSON where it ends with .json; default: certificate-<month>.html",
+      "where to write it: a page, or JSON where it ends with .json; - for stdout; default: certificate-<month>.html",
     )
     .option(
       "--audit <files...>",
@@ -48,7 +49,8 @@ export function certifyCommand(): Command {
       "--key <public>",
       "with --verify: the public key that you know, as a file or in base64; default: that of CERTIFY_KEY",
     )
-    .option("--json", "print what it says as JSON, too")
+    .option("--json", "print what it says as JSON, too; with --out -, write it as JSON")
+    .addOption(new Option("--by <who>", "of the console: who has asked for it").hideHelp())
     .addHelpText(
       "after",
       `
@@ -68,14 +70,18 @@ async function certify(options: CertifyOptions): Promise<void> {
   const stores = openStores(config, await connectOperator(config));
   try {
     stores.stateVersion.refuse(await stores.stateVersion.read());
-    const by = await operatorName(stores);
-    const format = options.out?.endsWith(".json") ? "json" : "html";
-    const nameOf = ({ month }: Certificate) => options.out ?? `certificate-${month}.html`;
-    const request = { month: options.month, format, by, files: options.audit } as const;
-    const { certificate, keyId } = await makeCertificate(stores, request, (made) =>
-      writeNew(nameOf(made.certificate), made.file),
-    );
-    printEither(options.json, certificate, textOf(certificate, nameOf(certificate), keyId));
+    const { audit: files, json, month, out } = options;
+    const user = await operatorName(stores);
+    const by = options.by === undefined ? user : `${options.by} via ${user}`;
+    const isJson = out === "-" ? json : out?.endsWith(".json");
+    const format = isJson ? "json" : "html";
+    const nameOf = (one: Certificate) => out ?? `certificate-${one.month}.html`;
+    const request = { month, format, by, files } as const;
+    const { certificate, file, keyId } = await makeCertificate(stores, request, async (made) => {
+      if (out !== "-") await writeNew(nameOf(made.certificate), made.file);
+    });
+    if (out === "-") process.stdout.write(file);
+    else printEither(json, certificate, textOf(certificate, nameOf(certificate), keyId));
   } finally {
     await stores.close();
   }
