@@ -61,7 +61,7 @@ export async function collect(
   const isNow = period.to > now;
   const read = await readTrail(trail?.files ?? [], period);
   const state = isNow ? await readState(stores) : undefined;
-  const { SERVICE_BASE_URL: service, QUEUE_PREFIX: tenant } = stores.config;
+  const { SERVICE_BASE_URL, QUEUE_PREFIX: tenant } = stores.config;
   return {
     crmsyncCertificate: 1,
     month: period.month,
@@ -71,7 +71,7 @@ export async function collect(
     by,
     version,
     tenant,
-    service: service ?? null,
+    service: read.service ?? SERVICE_BASE_URL ?? null,
     trail: trail === undefined ? null : trailOf(trail),
     comparisons: read.comparisons,
     compared: read.compared,
@@ -119,6 +119,8 @@ const nothingRead = () => ({
   /** Plans that were carried out, oldest first. */
   applied: [] as Fields[],
   acts: [] as Fields[],
+  /** Its address, as the last process has had it that could send. */
+  service: undefined as string | undefined,
   mappings: [] as { mapping: string; hash: string | null; from: string }[],
   interruptions: new Map<string, ReturnType<typeof interruptionOf>>(),
   firstAt: undefined as number | undefined,
@@ -142,7 +144,7 @@ async function readTrail(files: readonly string[], { from, to }: Period): Promis
     const act = textOf(fields["act"]);
     if (act === "held.release") addTo(read.released, textOf(fields["crmCode"]), fields);
     if (act === "reconcile.apply") read.applied.push(fields);
-    if (act === "process.start") noteMapping(read, fields);
+    if (act === "process.start") noteStart(read, fields);
     if (act.startsWith("interruption.")) noteInterruption(read, fields, from);
     if (!isInPeriod) continue;
     if (NAMED_ACTS.test(act)) read.acts.push(withoutIds(fields));
@@ -167,8 +169,11 @@ function addTo(all: Map<string, Fields[]>, name: string, fields: Fields): void {
   all.set(name, [...(all.get(name) ?? []), fields]);
 }
 
-/** A start with another mapping than the one before. */
-function noteMapping({ mappings }: ReadTrail, { at, mapping, mappingHash }: Fields): void {
+/** A start, perhaps with another mapping than the one before. */
+function noteStart(read: ReadTrail, { at, mapping, mappingHash, settings }: Fields): void {
+  const { mappings } = read;
+  const { SERVICE_BASE_URL } = (settings ?? {}) as { readonly SERVICE_BASE_URL?: unknown };
+  read.service = textOf(SERVICE_BASE_URL) || read.service;
   const hash = textOf(mappingHash) || null;
   const name = basename(textOf(mapping));
   const last = mappings.at(-1);

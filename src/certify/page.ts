@@ -34,7 +34,7 @@ export function pageOf(certificate: Certificate, keyId: string): string {
     <p class="sum">${summaryOf(certificate)}</p>
     ${facts({
       "Made by": certificate.by,
-      Service: certificate.service ?? "not configured here",
+      Service: certificate.service ?? "not known here",
       Tenant: certificate.tenant,
       crmsync: certificate.version,
       "Key of the signature": keyId,
@@ -205,7 +205,8 @@ function actsOf(certificate: Certificate): Html {
     ${list("Interruptions of a minute or longer", interruptions, {
       "From (UTC)": ({ since }) => day(since),
       To: ({ until }) => (until === null ? "not ended in the period" : day(until)),
-      What: ({ about, says }) => `${about === null ? "" : `${about}: `}${inOurWords(says)}`,
+      What: ({ about, says }) =>
+        inOurWords(about === null || says.includes(about) ? says : `${about}: ${says}`),
     })}`;
 }
 

@@ -4,7 +4,15 @@ import { appendFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { auditLinesIn } from "../support/audit-lines.ts";
-import { localDaemon, type LocalDaemon, type LocalSandbox } from "../support/in-process.ts";
+import { noteInterruptions } from "../../workers/audit.ts";
+import { CHANGING, openChangingCrm } from "../support/changing-records.ts";
+import { CRM_APIS } from "../support/crm-stand-ins.ts";
+import {
+  localDaemon,
+  localSandbox,
+  type LocalDaemon,
+  type LocalSandbox,
+} from "../support/in-process.ts";
 import { localCrmsync } from "../support/local-command.ts";
 import { newRuntime } from "../support/new-runtime.ts";
 import { personEvent } from "../support/person-event.ts";
@@ -137,6 +145,68 @@ test("a certificate names each exception, and is refused once a byte, an excepti
     code: 1,
     err: expect.stringContaining("--key") as string,
   });
+});
+
+test("an outage of a CRM is an interruption; the service is known from the trail", async () => {
+  await using dir = await tempDir();
+  const kind = CHANGING.find(({ name }) => name === "hubspot");
+  const access = CRM_APIS.find(({ name }) => name === "hubspot");
+  if (kind === undefined || access === undefined) throw new Error("no stand-in of HubSpot");
+  await using crm = await openChangingCrm(kind, 3);
+  const { faults, list, url } = crm.standIn;
+  list.records.set("companies", []);
+  await using sandbox = await localSandbox();
+  const trail = join(dir.path, "audit.log");
+  const env = envFor(sandbox, {
+    ...access.settings(url),
+    ...access.secrets,
+    DATA_DIR: dir.path,
+    AUDIT_LOG: trail,
+    MAPPING: "hubspot",
+    PULL_FROM: "hubspot",
+    PULL_EVERY: "1 s",
+    HUBSPOT_WEBHOOK_SECRET: "webhook-secret-of-24-characters",
+  });
+  await using daemon = await localDaemon(env);
+  const stores = newRuntime(env);
+  const pull = async () => (await daemon.status()).pulls["hubspot"];
+  await waitFor(async () => (await pull())?.lastPullAt, { what: "a pull" });
+  const { interruptions } = stores.keys;
+  const name = "crmsyncpulloverdue hubspot";
+  const looks = noteInterruptions(stores);
+  const found = async () => {
+    await looks(AbortSignal.timeout(60_000), 1000);
+    return (await stores.redis.hget(interruptions, name)) ?? undefined;
+  };
+  faults.push(...Array.from({ length: 5000 }, () => ({ status: 503 }) as const));
+  const open = await waitFor(found, { what: "the outage is seen" });
+  // As if it had begun five minutes ago.
+  const since = Date.now() - 300_000;
+  const earlier = { ...(JSON.parse(open) as object), since };
+  await stores.redis.hset(interruptions, name, JSON.stringify(earlier));
+  await waitFor(async () => (await found())?.includes("isNoted"), { what: "its beginning" });
+  faults.length = 0;
+  await waitFor(async () => (await found()) === undefined, { what: "its end" });
+  const wasNoted = async () =>
+    (await auditLinesIn(trail)).some(({ act }) => act === "interruption.end");
+  await waitFor(wasNoted, { what: "the line of its end" });
+
+  const { SERVICE_BASE_URL: _, ...own } = { ...env, CERTIFY_KEY: keyPair().own };
+  const page = join(dir.path, "page.html");
+  const made = await run(own, "certify", "--json", "--out", page);
+  expect(made.code, made.err).toBe(0);
+  expect(JSON.parse(made.out)).toMatchObject({
+    service: sandbox.url,
+    interruptions: [
+      {
+        about: "hubspot",
+        says: expect.stringMatching(/^hubspot has not told its changes since /) as string,
+        since: new Date(since).toISOString(),
+        until: expect.stringMatching(/^20/) as string,
+      },
+    ],
+  });
+  expect(await readFile(page, "utf8")).toContain(">hubspot has not told its changes since");
 });
 
 test("what is missing is a gap: no key, no comparison, a changed trail, a month that is over", async () => {
