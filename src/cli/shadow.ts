@@ -92,7 +92,7 @@ async function reportWaiting(stores: Stores, { json, showValues }: ShadowOptions
       counts.add(one);
       const { since, ...rest } = one;
       if (json) printJson({ ...rest, since: new Date(since).toISOString() });
-      else print(changeLines(one).map(printable).join("\n"));
+      else say(changeLines(one));
     }
   } finally {
     await reader?.close();
@@ -104,25 +104,27 @@ async function reportWaiting(stores: Stores, { json, showValues }: ShadowOptions
   const endsAt = requests === 0 ? undefined : quota.drainedAt({ live, bulk });
   const ends = endsAt === undefined ? null : new Date(endsAt).toISOString();
   if (json) printJson({ ...numbers, total: requests, endsAt: ends, deadLetters: deadReasons });
-  else print(summaryLines(counts, requests, endsAt, deadReasons).map(printable).join("\n"));
+  else say(summaryLines(counts, requests, endsAt, deadReasons));
 }
+
+const say = (lines: readonly string[]): void => print(lines.map(printable).join("\n"));
 
 const RESULTS = { skipped: "nothing to send", held: "held", rejected: "rejected" } as const;
 
 function changeLines(one: WouldSend): string[] {
   const { crmCode, emptied, fields, kept, lane, problems, request, result, why, without } = one;
   const named = fields?.map((field) => (emptied.includes(field) ? `${field} (emptied)` : field));
+  const isSent = result === "sent";
   const about = [
-    result === "sent"
+    isSent
       ? (named?.join(", ") ?? "fields not known without a request") || "no field differs"
       : `${RESULTS[result]}${why === undefined ? "" : ` (${why})`}`,
     ...problems.map(({ field, rule }) => `${field} ${rule}`),
-    ...(without.length > 0 ? [`without a value: ${without.join(", ")}`] : []),
-    ...(kept.length > 0 ? [`the service keeps: ${kept.join(", ")}`] : []),
-  ];
-  const what = result === "sent" ? request : "–";
+    without.length > 0 && `without a value: ${without.join(", ")}`,
+    kept.length > 0 && `the service keeps: ${kept.join(", ")}`,
+  ].filter(Boolean);
   return [
-    `${what.padEnd(13)}  ${crmCode}${lane === "bulk" ? " (bulk)" : ""}: ${about.join("; ")}`,
+    `${(isSent ? request : "–").padEnd(13)}  ${crmCode}${lane === "bulk" ? " (bulk)" : ""}: ${about.join("; ")}`,
     ...valueLines(one.changes),
   ];
 }
@@ -132,13 +134,15 @@ const valueLines = (changes: readonly FieldChange[] = []): string[] =>
 
 const shown = (value: unknown): string => (value === undefined ? "–" : JSON.stringify(value));
 
-/** The most frequent first; what never occurs is left out. */
-const listOf = (counts: Readonly<Record<string, number>>): string =>
-  Object.entries(counts)
-    .filter(([, count]) => count > 0)
-    .sort(([, a], [, b]) => b - a)
-    .map(([name, count]) => `${name} ${count}`)
-    .join(", ");
+/** A line of each that has any, the most frequent first. */
+const countLines = (lists: Readonly<Record<string, Readonly<Record<string, number>>>>): string[] =>
+  Object.entries(lists).flatMap(([label, counts]) => {
+    const some = Object.entries(counts).filter(([, number]) => number > 0);
+    const sorted = some.sort(([, a], [, b]) => b - a);
+    return some.length === 0
+      ? []
+      : [`${label}: ${sorted.map(([name, number]) => `${name} ${number}`).join(", ")}`];
+  });
 
 function summaryLines(
   counts: ReportCounts,
@@ -146,26 +150,25 @@ function summaryLines(
   endsAt: number | undefined,
   dead: Readonly<Record<string, number>>,
 ): string[] {
-  const { fields, held, rejections, results, unknown, waiting, without } = counts;
+  const { fields, unknown, waiting } = counts;
   const fieldsBy = (kind: "changed" | "emptied") =>
-    listOf(Object.fromEntries(Object.entries(fields).map(([name, of]) => [name, of[kind]])));
-  const lists = {
-    requests: listOf(counts.requests),
-    "fields that would change": fieldsBy("changed"),
-    "fields that would be emptied": fieldsBy("emptied"),
-    "updates of which the fields are not known": unknown === 0 ? "" : String(unknown),
-    "fields sent without a value": listOf(without),
-    "held for a person": listOf(held),
-    "would be rejected": listOf(rejections),
-    "rejected already": listOf(dead),
-  };
+    Object.fromEntries(Object.entries(fields).map(([name, of]) => [name, of[kind]]));
+  const ends =
+    endsAt === undefined ? "" : `, all sent by ${clockTime(endsAt)} if sending began now`;
   return [
-    ...(waiting === 0 ? [] : [""]),
-    `${counted(waiting, "change waits", "changes wait")}${waiting === 0 ? "" : `: ${listOf(results)}`}`,
-    ...Object.entries(lists).flatMap(([label, text]) => (text === "" ? [] : `${label}: ${text}`)),
-    requests === 0
-      ? "no request would be sent"
-      : `${counted(requests, "request")}${endsAt === undefined ? "" : `, all sent by ${clockTime(endsAt)} if sending began now`}`,
+    counted(waiting, "change waits", "changes wait"),
+    ...countLines({
+      "if it were sent": counts.results,
+      requests: counts.requests,
+      "fields that would change": fieldsBy("changed"),
+      "fields that would be emptied": fieldsBy("emptied"),
+      "fields not known": { updates: unknown },
+      "fields sent without a value": counts.without,
+      "held for a person": counts.held,
+      "would be rejected": counts.rejections,
+      "rejected already": dead,
+    }),
+    requests === 0 ? "no request would be sent" : `${counted(requests, "request")}${ends}`,
   ];
 }
 
@@ -186,6 +189,8 @@ async function reportMapping(
     file === undefined ? undefined : await compareOver(stores, file, [running, next], options);
   if (isAsked) await askFor(stores, [running, next], approved, compared, options);
 }
+
+const OTHER_CODE = "another crmCode: the relations under the old ones stay";
 
 type Counted = Awaited<ReturnType<typeof compareOver>>;
 
@@ -218,7 +223,7 @@ async function compareOver(
       for (const { field } of difference.changes) count(fields, field);
     }
     if (json) printJson(documentOf(difference, showValues));
-    else print(differenceLines(difference, showValues).map(printable).join("\n"));
+    else say(differenceLines(difference, showValues));
   }
   const found = { records, differ, crmCodes: codes, kinds, fields };
   const numbers = {
@@ -231,21 +236,12 @@ async function compareOver(
     printJson(numbers);
     return found;
   }
-  print(
-    [
-      ...(differ === 0 ? [] : [""]),
-      `${differ} of ${counted(records, "record")} differ between ${numbers.mapping} and ${namedMapping({ name: numbers.newMapping, hash: next.hash })}`,
-      ...(Object.keys(fields).length > 0 ? [`by field: ${listOf(fields)}`] : []),
-      ...(Object.keys(kinds).length > 0 ? [`by result: ${listOf(kinds)}`] : []),
-      ...(codes > 0
-        ? [
-            `! ${counted(codes, "record")} would get another crmCode: the relations under the old ones stay`,
-          ]
-        : []),
-    ]
-      .map(printable)
-      .join("\n"),
-  );
+  const beside = namedMapping({ name: numbers.newMapping, hash: next.hash });
+  say([
+    `${differ} of ${counted(records, "record")} differ between ${numbers.mapping} and ${beside}`,
+    ...countLines({ "by field": fields, "by result": kinds }),
+    ...(codes > 0 ? [`! ${counted(codes, "record")} would get ${OTHER_CODE}`] : []),
+  ]);
   return found;
 }
 
@@ -294,8 +290,7 @@ async function askFor(
 function groupsOf({ crmCodes, differ, fields, kinds }: Counted): AskedGroup[] {
   const ofKinds = Object.entries(kinds).map(([why, count]) => ({ why, count, fields: {} }));
   const others = differ - ofKinds.reduce((sum, { count }) => sum + count, 0);
-  const why = "another crmCode: the relations under the old ones stay";
-  const codes = { why, count: crmCodes, fields: {} };
+  const codes = { why: OTHER_CODE, count: crmCodes, fields: {} };
   return [{ why: "another payload", count: others, fields }, codes, ...ofKinds]
     .filter(({ count }) => count > 0)
     .map((group) => ({ kind: "record", sources: {}, ...group }));
