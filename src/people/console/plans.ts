@@ -1,7 +1,9 @@
 /** The last plans of the tab Imports, and the differences that one of them has found. */
+import { stat } from "node:fs/promises";
+import { hostname } from "node:os";
 import { crmsync } from "../../base/command.ts";
 import type { FastifyRequest } from "fastify";
-import { ask, needsApproval, approvalOf } from "../approvals/decide.ts";
+import { ask, needsApproval, approvalOf, readApprovals } from "../approvals/decide.ts";
 import { askedPlan } from "../approvals/asked-about.ts";
 import { counted } from "../../base/counted.ts";
 import { UserError } from "../../base/user-error.ts";
@@ -45,7 +47,8 @@ export function servePlan(pages: Pages, ports: ConsolePorts): void {
     const { id = "", hash } = queryOf(request);
     const found = await findPast(stores, id);
     if (found === undefined) return noPlan("This is not one of the last plans.");
-    const file = await findPlan(stores.config, { id, at: found.at });
+    const file =
+      (await findPlan(stores.config, { id, at: found.at })) ?? (await askedFile(stores, hash));
     if (file !== undefined && hash !== undefined && (await hashOf(file)) !== hash) {
       return noPlan(
         "This is not the plan that was asked for: its file with this id on this machine is another one. Look at the file that the approval names, or reject it.",
@@ -67,6 +70,17 @@ const noPlan = (says: string): Page => ({
 
 const findPast = async (stores: Stores, id: string): Promise<PastComparison | undefined> =>
   (await pastComparisons(stores)).find(({ plan }) => plan?.id === id);
+
+/** A plan that `--plan` wrote elsewhere: the ask names its file, and its hash proves it. */
+async function askedFile(stores: Stores, hash: string | undefined): Promise<string | undefined> {
+  const { plan } = (await readApprovals(stores)).find((one) => one.plan?.hash === hash) ?? {};
+  if (plan?.host !== hostname()) return undefined;
+  const isFile = await stat(plan.file).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+  return isFile && (await hashOf(plan.file)) === hash ? plan.file : undefined;
+}
 
 /** The asker may give any file. The approver must see the same one. */
 const hashOf = (file: string): Promise<string | undefined> =>
@@ -236,7 +250,7 @@ async function differences(
   const page = file === undefined ? undefined : await planPage({ file, entries }, from, ROWS);
   if (page === undefined) {
     return html`<p class="notice warning">
-      ${file === undefined ? "Its file is not on the machine of this page" : "Its file is not as it was written"}.
+      ${file === undefined ? "This page does not find its file" : "Its file is not as it was written"}.
       It was written on ${host}: into <code>reconcile</code> of <code>DATA_DIR</code> there, beside
       an export in <code>RECONCILE_DIR/done</code>, or where <code>--plan</code> has said. Plans are
       removed after 180 days, those beside exports after 30.

@@ -1,9 +1,13 @@
 import { readOne } from "../../../src/base/redis-reading.ts";
 /** The last plans on the tab Bulk and reconcile, and the differences of one of them, over real HTTP. */
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { mkdir, rm } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { writePlan, type PlanEntry } from "../../../src/whole/reconcile/plan-file.ts";
+import { operatorNamed } from "../../../src/base/person.ts";
+import { askedPlan } from "../../../src/people/approvals/asked-about.ts";
+import { ask } from "../../../src/people/approvals/decide.ts";
+import { openPlan, writePlan, type PlanEntry } from "../../../src/whole/reconcile/plan-file.ts";
 import { linksIn, serveConsole, VIEWER } from "../../support/console.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -92,7 +96,7 @@ test("earlier plans are listed with what became of them, and opened in pages", a
   // The volume is on another machine, or the plan was removed.
   await rm(file);
   const gone = await see(path);
-  expect(gone).toContain("Its file is not on the machine of this page");
+  expect(gone).toContain("This page does not find its file");
   expect(gone).toContain("It was written on h1");
   expect(await see("/console/bulk/plan?id=..%2F..%2Fetc")).toContain("not one of the last plans");
 });
@@ -116,6 +120,28 @@ test("an approval does not show another file with the id of its plan", async () 
   const other = (await viewer.request(`${path}${"0".repeat(64)}`)).text;
   expect(other).toContain("This is not the plan that was asked for");
   expect(other).not.toContain("&lt;i&gt;p 0/x");
+});
+
+test("an approval shows the plan that --plan wrote into another folder", async () => {
+  await using dir = await tempDir();
+  await using server = await serveConsole({ DATA_DIR: dir.path });
+  const { comparisons } = server.runtime;
+  const file = join(dir.path, "it's mine.ndjson");
+  const { hash } = await writePlan(file, HEADER, [entry(0)]);
+  const plan = { id: "plan-1", entries: 1, requests: 1, host: hostname() };
+  const found = { tookMs: 2000, records: 500, equal: 499, kind: "crm", asOf: 0 };
+  await comparisons.note({ ...found, at: Date.now(), source: "command", drift: {}, plan });
+  const viewer = server.visitor();
+  await viewer.logIn(VIEWER);
+  const see = async () => (await viewer.request(`/console/bulk/plan?id=plan-1&hash=${hash}`)).text;
+  // Nobody has asked for it: no file outside of crmsync's own folders is read.
+  expect(await see()).toContain("This page does not find its file");
+  const anna = { by: "anna", person: operatorNamed("anna"), marks: [] };
+  const asked = await askedPlan(await openPlan(file), false);
+  await ask(server.runtime, anna, { act: "plan", plan: asked }, []);
+  expect(await see()).toContain("&lt;i&gt;p 0/x");
+  await writePlan(file, HEADER, [entry(1)]);
+  expect(await see()).toContain("This page does not find its file");
 });
 
 test("a plan that was interrupted is shown again when one that came later is done or cancelled", async () => {
