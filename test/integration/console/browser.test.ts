@@ -8,7 +8,10 @@ import { afterAll, expect, onTestFinished, test, type TestContext } from "vitest
 import { launchBrowser, openPage } from "../../support/browser.ts";
 import { OPERATOR, serveConsole } from "../../support/console.ts";
 import { createDeadLetter } from "../../../src/core/sync/dead-letter.ts";
-import { writePlan } from "../../../src/whole/reconcile/plan-file.ts";
+import { operatorNamed } from "../../../src/base/person.ts";
+import { askedPlan } from "../../../src/people/approvals/asked-about.ts";
+import { ask } from "../../../src/people/approvals/decide.ts";
+import { openPlan, writePlan } from "../../../src/whole/reconcile/plan-file.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { personEvent } from "../../support/person-event.ts";
 import { hold } from "../../support/hold.ts";
@@ -107,9 +110,13 @@ async function serveWithContent() {
   onTestFinished(() => dir[Symbol.asyncDispose]());
   const { privateKey } = generateKeyPairSync("ed25519");
   const CERTIFY_KEY = privateKey.export({ format: "pem", type: "pkcs8" });
-  const server = await serveConsole({ DATA_DIR: dir.path, CERTIFY_KEY });
+  const OPERATOR_TOKEN = `ben:${OPERATOR}`;
+  const server = await serveConsole({ DATA_DIR: dir.path, CERTIFY_KEY, OPERATOR_TOKEN });
   const { runtime } = server;
   await fillBulk(runtime, dir.path);
+  const plan = await openPlan(join(dir.path, "reconcile", "plan-1.ndjson"));
+  const anna = { by: "anna", person: operatorNamed("anna"), marks: [] };
+  await ask(runtime, anna, { act: "plan", plan: await askedPlan(plan, true) }, []);
   await runtime.heartbeats.beat(PROCESS);
   await hold(runtime, `${"long".repeat(30)}-1`, "contact/1", "/crm/a");
   await hold(runtime, "h2", "contact/2", "/crm/b");
@@ -186,7 +193,9 @@ test("every page is accessible, in light and dark, and fits a phone", async (con
   await page.goto(`${server.url}/console/login`);
   expect(await violationsIn(page), "login").toEqual([]);
   await logIn(page, server.url);
-  for (const path of [...PAGES, await confirmPathOf(page, server.url)]) {
+  const [{ id } = { id: "" }] = await server.runtime.approvals.all(async () => []);
+  const paths = [`/console/approvals/one?id=${id}`, await confirmPathOf(page, server.url)];
+  for (const path of [...PAGES, ...paths]) {
     await page.goto(server.url + path);
     expect(await page.locator("h1").count(), path).toBe(1);
     expect(await violationsIn(page), path).toEqual([]);
