@@ -296,6 +296,7 @@ export async function ownService(
  */
 export const withService = ({ token, url }: OwnService, config: Config): Config => ({
   ...config,
+  SERVICE_BASE_URL: url,
   secrets: {
     ...config.secrets,
     SERVICE_TOKEN: { file: tokenFileOf(config), value: () => token, problem: () => undefined },

@@ -154,6 +154,8 @@ async function planWith(
   };
 }
 
+const NOT_ASKED = "SERVICE_BASE_URL or SERVICE_TOKEN is not set here";
+
 /** What the core has made of the event, and what follows. */
 type Tried = Awaited<ReturnType<typeof tryEvent>>;
 
@@ -170,7 +172,7 @@ async function tryEvent(
   let mapped: MappingResult | undefined;
   let noted: Pick<EventStep, "ignored" | "whens"> | undefined;
   let change: WouldSend | undefined;
-  let unasked: string | undefined;
+  let unasked = ask === undefined ? NOT_ASKED : undefined;
   const view = {
     mapping,
     explain,
@@ -193,7 +195,7 @@ async function tryEvent(
       };
       change = await would(ask).catch((error: unknown) => {
         if (!(error instanceof UserError)) throw error;
-        unasked = `the service was not asked: ${error.message}`;
+        unasked = error.message;
         return would(undefined);
       });
       return made;
@@ -365,8 +367,9 @@ function payloadSteps({ change, leaves, mapped, problems }: Tried, showValues: b
 }
 
 function serviceSteps({ change, unasked }: Tried, showValues: boolean): Step[] {
-  if (unasked !== undefined) return [{ step: "service", says: unasked }];
-  const { changes, kept = [], request } = change ?? {};
+  const { changes, kept = [], request, result } = change ?? {};
+  if (unasked !== undefined && result === "sent")
+    return [{ step: "service", says: `the service was not asked: ${unasked}` }];
   if (changes === undefined || request === "POST") return [];
   const keeps = kept.length === 0 ? "" : `; it keeps ${kept.join(", ")}`;
   const named = changes.map(({ field }) => field).join(", ");
