@@ -107,6 +107,7 @@ it("warns of a Redis that answers before it writes or keeps values, and names a 
   expect((await doctor(env)).of("redis durability")).toMatchObject({
     result: "warn",
     says: "appendfsync is everysec: a power failure may lose the changes accepted last",
+    remedy: expect.stringMatching(/ redis call config set appendfsync always, and put it into/),
   });
   expect((await doctor(env)).of("redis slow log")).toMatchObject({ result: "warn" });
   const sealed = { ...env, STATE_KEY: Buffer.alloc(32, 1).toString("base64") };

@@ -1,6 +1,7 @@
 /** Checks the way to Redis, what happens when its machine is lost, and Redis itself: version, settings, clock, speed. */
 import type { Redis } from "ioredis";
 import type { Config } from "../../base/config.ts";
+import { crmsync } from "../../base/command.ts";
 import { counted } from "../../base/counted.ts";
 import { describeRedis, isLocal, parseRedisUrl, type RedisUrl } from "../../base/redis-url.ts";
 import { isOlder } from "../../base/version.ts";
@@ -40,7 +41,7 @@ export function checkRedis(
       : fail(
           "redis policy",
           `maxmemory-policy is ${redis.evictionPolicy}: Redis may delete changes`,
-          "CONFIG SET maxmemory-policy noeviction, and put it into redis.conf.",
+          `${crmsync`redis call config set maxmemory-policy noeviction`}, and put it into redis.conf.`,
         ),
     checkDurability(redis.appendOnly, fsync),
     ...checkReplicas(config, redis),
@@ -53,7 +54,8 @@ function checkDurability(appendOnly: boolean, fsync: string | undefined): Check 
   const name = "redis durability";
   if (!appendOnly) {
     const says = "appendonly is off: a crash of Redis loses accepted changes";
-    return fail(name, says, "CONFIG SET appendonly yes, and put it into redis.conf.");
+    const remedy = `${crmsync`redis call config set appendonly yes`}, and put it into redis.conf.`;
+    return fail(name, says, remedy);
   }
   if (fsync === undefined) {
     return ok(name, "append-only file is on; whether appendfsync is always is not known here");
@@ -61,7 +63,11 @@ function checkDurability(appendOnly: boolean, fsync: string | undefined): Check 
   const says = `appendfsync is ${fsync}: a power failure may lose the changes accepted last`;
   return fsync === "always"
     ? ok(name, "append-only file is on, and written before it answers")
-    : warn(name, says, "CONFIG SET appendfsync always, and put it into redis.conf.");
+    : warn(
+        name,
+        says,
+        `${crmsync`redis call config set appendfsync always`}, and put it into redis.conf.`,
+      );
 }
 
 /** Undefined where Redis' access list or its provider does not allow the question. */
@@ -74,8 +80,8 @@ export async function settingOf(redis: Redis, name: string): Promise<string | un
 function checkSlowLog({ stateKeys }: Config, slowerThan: string | undefined): Check[] {
   if (stateKeys.length > 0 || slowerThan === undefined || Number(slowerThan) < 0) return [];
   const says = "Redis keeps the arguments of slow commands, among them values of persons";
-  const remedy =
-    "CONFIG SET slowlog-log-slower-than -1, put it into redis.conf, then SLOWLOG RESET; or set STATE_KEY_FILE.";
+  const off = crmsync`redis call config set slowlog-log-slower-than -1`;
+  const remedy = `${off}, put it into redis.conf, then ${crmsync`redis call slowlog reset`}; or set STATE_KEY_FILE.`;
   return [warn("redis slow log", says, remedy)];
 }
 
@@ -85,7 +91,7 @@ function checkSpeed(pingMs: number): Check {
     ? warn(
         "redis speed",
         `${says}: each change needs several answers, so changes are sent slowly`,
-        "Run crmsync on a machine near Redis, or find out what keeps Redis busy (redis-cli --latency, SLOWLOG GET).",
+        `Run crmsync on a machine near Redis, or find out what keeps Redis busy: ${crmsync`redis call slowlog get`}.`,
       )
     : ok("redis speed", says);
 }
