@@ -67,6 +67,9 @@ test("a page that is not current says so above all else, and comes back by itsel
     .locator("#trouble")
     .getByText(/bring Redis back with its data/)
     .waitFor();
+  // As it is called in this checkout.
+  await page.locator("#trouble code", { hasText: / redis ping$/ }).waitFor();
+  expect(await page.locator("#trouble code", { hasText: /^crmsync / }).count()).toBe(0);
   // A page that is opened meanwhile.
   const opened = await pages.newPage();
   await opened.goto(`${daemon.url}/console/held`);

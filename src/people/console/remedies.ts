@@ -1,5 +1,6 @@
 /** What a person does about a finding: where in the console, and what docs/runbook.md says of it. */
 import { existsSync, readFileSync } from "node:fs";
+import { PROGRAM } from "../../base/command.ts";
 import { Refusal } from "../../intake/http/limits.ts";
 import { ROOT } from "../../base/version.ts";
 import { html, pathTo, type Html, type Value } from "./html.ts";
@@ -137,7 +138,7 @@ export const blocks = (text: string): Html[] => text.trim().split(BETWEEN).map(b
 /** A fence of code, a paragraph, or a list that may follow one. */
 function blockOf(block: string): Html {
   const [, code] = FENCE.exec(block) ?? [];
-  if (code !== undefined) return html`<pre tabindex="0">${lines(code)}</pre>`;
+  if (code !== undefined) return html`<pre tabindex="0">${lines(calledHere(code))}</pre>`;
   const [before = "", ...items] = block.split(ITEM).map((part) => part.trim());
   const list = items.map((item) => html`<li>${inline(item)}</li>`);
   return html`${before !== "" && html`<p>${inline(before)}</p>`}
@@ -153,6 +154,9 @@ function blockOf(block: string): Html {
   }`;
 }
 
+/** A checkout has no command `crmsync`. */
+const calledHere = (code: string): string => code.replaceAll(/^crmsync(?= [a-z])/gm, () => PROGRAM);
+
 /** Line breaks are shown, not escaped. */
 export const lines = (text: string): Html[] =>
   text.split("\n").map((line, n) => html`${n > 0 && html`<br />`}${line}`);
@@ -167,7 +171,8 @@ function inline(text: string): Html[] {
   )) {
     shown.push(html`${text.slice(from, index).replaceAll(/\s+/g, " ")}`);
     from = index + all.length;
-    if (code !== undefined) shown.push(html`<code>${code.replaceAll(/\s+/g, " ")}</code>`);
+    if (code !== undefined)
+      shown.push(html`<code>${calledHere(code).replaceAll(/\s+/g, " ")}</code>`);
     else if (strong !== undefined) shown.push(html`<strong>${strong}</strong>`);
     else if (em !== undefined) shown.push(html`<em>${em}</em>`);
     else if (label !== undefined) shown.push(linkTo(to, inline(label)));
