@@ -144,11 +144,7 @@ async function tellBreaker(
   const again = tries?.putOff !== undefined;
   const change =
     reply.kind === "unavailable"
-      ? await outage.failed(
-          reply.reason,
-          tries?.failed === undefined,
-          (reply.status ?? 0) >= 400 ? `HTTP ${reply.status}` : reasonAt(reply.reason, baseUrl),
-        )
+      ? await outage.failed(reply.reason, tries?.failed === undefined, reasonAt(reply, baseUrl))
       : reply.kind === "rejected"
         ? await outage.rejected(crmCode, again)
         : await outage.answered(ACCEPTED.has(reply.kind), again);

@@ -175,7 +175,7 @@ async function listingFailed(
   if (reply.kind === "rejected" && resumed) await ledger.restartWarmUp();
   const reason =
     reply.kind === "unavailable"
-      ? reasonAt(reply.reason, access.baseUrl)
+      ? reasonAt(reply, access.baseUrl)
       : `${reply.kind} ${reply.status}`;
   await ledger.listingFailed(reason);
   log.warn({ reply: reply.kind, reason }, "ledger.listing_failed");

@@ -120,7 +120,7 @@ test("ten records in ten fates: the first sentence names the fate, the next the 
     ],
     later: [
       "waits_for_retry",
-      /^waits for its next try, about TIME: one request had no usable reply: 500 \(server_error\)/,
+      /^waits for its next try, about TIME: one request had no usable reply: HTTP 500/,
       /tried again by itself/,
     ],
     b59: [

@@ -35,7 +35,7 @@ it("twelve records that get a 500 each time: others are sent, through a kill, an
     async () => (await daemon.status()).findings.find(({ says }) => says.includes("retried")),
     { what: "status names the records" },
   );
-  expect(named.says).toMatch(/^\d+ records fail and are to be retried.* 500 \(server_error\)/);
+  expect(named.says).toMatch(/^\d+ records fail and are to be retried.* HTTP 500/);
   const tries = (await sandbox.requests())["update 500"] ?? 0;
   expect(tries).toBeLessThan(FAULTY * MOST_TRIES + 20);
 });

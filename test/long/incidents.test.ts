@@ -143,7 +143,7 @@ const INCIDENTS: readonly Incident[] = [
     },
     section: "crmsyncserviceunavailable",
     says: /no usable reply \(HTTP 503\) since/,
-    doctor: ["service", /server_error, 503/],
+    doctor: ["service", /HTTP 503/],
   },
   {
     what: "the service's name is wrong",

@@ -48,7 +48,8 @@ export const inWords = (text: string): string =>
       "wrong_content_type",
       "HTML instead of JSON: a login page, a proxy, or a wrong SERVICE_BASE_URL",
     )
-    .replace("connection_refused", "ECONNREFUSED");
+    .replace("connection_refused", "ECONNREFUSED")
+    .replace(/\b(5\d\d) \((?:server|gateway)_error\)/, "HTTP $1");
 
 /** Nothing was sent: this process was too slow. */
 export const NOT_SENT: ReadonlySet<UnavailableReason> = new Set(["stale_permit", "slept"]);
@@ -63,8 +64,15 @@ export const NO_CONNECTION: ReadonlySet<string> = new Set<UnavailableReason>([
   "tls",
 ]);
 
+type Unavailable = Pick<ServiceReply & { readonly kind: "unavailable" }, "reason" | "status">;
+
+/** The reason for people. */
+export const reasonOf = ({ reason, status }: Unavailable): string =>
+  inWords(status === undefined ? reason : `${status} (${reason})`);
+
 /** The reason for people; without a connection also the host and port: they may be wrong. */
-export function reasonAt(reason: UnavailableReason, baseUrl: string): string {
+export function reasonAt({ reason, status = 0 }: Unavailable, baseUrl: string): string {
+  if (status >= 400) return `HTTP ${status}`;
   const { hostname, port, protocol } = new URL(baseUrl);
   const isHere = NO_CONNECTION.has(reason) && reason !== "proxy";
   const place = `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;

@@ -14,7 +14,7 @@ import { medianOf } from "../status/slowness.ts";
 import type { Stores } from "../status/stores.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 import { clockCheck } from "./clock.ts";
-import { inWords, NOT_SENT } from "../../core/sync/service-reply.ts";
+import { NOT_SENT, reasonOf } from "../../core/sync/service-reply.ts";
 
 /** Longest wait for a permit: the doctor does not wait for an exhausted hour, ms. */
 const PERMIT_WAIT_MS = 2000;
@@ -141,8 +141,7 @@ function checksOf(reply: Reply<"schema-config">): Check[] {
         const says = "not checked: this machine is too busy to use a permit in time";
         return [warn("token", says, "Run it again.")];
       }
-      const status = reply.status === undefined ? "" : `, ${reply.status}`;
-      return [fail("service", `no usable reply (${inWords(reply.reason)}${status})`, UNAVAILABLE)];
+      return [fail("service", `no usable reply (${reasonOf(reply)})`, UNAVAILABLE)];
     }
   }
 }

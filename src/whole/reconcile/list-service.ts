@@ -14,7 +14,7 @@ import { rowOf, type LedgerRow } from "../../core/sync/ledger-row.ts";
 import { retryDelay } from "../../core/sync/retry.ts";
 import { changedFields, compare, digestsOf, emptiedIn } from "./compare.ts";
 import { fieldsIn, listOf, type RecordRow, type WorkFile } from "./work-file.ts";
-import { inWords } from "../../core/sync/service-reply.ts";
+import { reasonOf } from "../../core/sync/service-reply.ts";
 
 /** After so many failures in a row the listing ends; the next command continues it. */
 const TRIES = 5;
@@ -110,7 +110,7 @@ function failure(reply: Exclude<Reply<"list">, Page>, { relations }: Progress): 
     reply.kind === "denied"
       ? `it denies access because of the ${reply.cause}: see ${crmsync`doctor`}`
       : reply.kind === "unavailable"
-        ? `it is unavailable (${inWords(reply.reason)})`
+        ? `it is unavailable (${reasonOf(reply)})`
         : `it answered ${reply.kind === "rejected" ? reply.status : 429}`;
   return new TryLater(
     `the service cannot be listed: ${why}. Nothing was sent. The same command continues after the ${relations} relations that were listed`,

@@ -93,7 +93,7 @@ test("each relation is listed once, with its state, why it is so, and what comes
   expect(of("bad")?.next).toMatch(/^Correct the named fields/);
   expect(of("unsure")?.next).toMatch(/^Its next change/);
   expect(of("late")?.next).toMatch(/^crmsync reads it once more at \d/);
-  expect(of("tried")).toMatchObject({ why: "500 (server_error)" });
+  expect(of("tried")).toMatchObject({ why: "HTTP 500" });
   expect(of("held")?.why).toMatch(/TERMINATE_LIMIT/);
 });
 
