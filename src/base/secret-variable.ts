@@ -118,13 +118,17 @@ const ADDRESS = /^(?=.{1,128}$)[\p{L}\p{N}._+-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-
 /** The name, if it is an e-mail address. */
 export const addressIn = (name = ""): string | undefined => (ADDRESS.test(name) ? name : undefined);
 
+/** Letters of two alphabets may look like another name. */
+const isMixed = (name: string): boolean =>
+  /\p{Script=Latin}/u.test(name) && /[\p{L}--\p{Script=Latin}]/v.test(name);
+
 /** One without a name can neither ask for an approval nor approve. */
 function areNamed(secret: string, grammar: RegExp): boolean {
   const all = secret.split(/\s+/).map(splitNamed);
   return all.every(
     ({ name, token }) =>
       token.length >= MIN_SECRET &&
-      (name === undefined || grammar.test(name)) &&
+      (name === undefined || (grammar.test(name) && !isMixed(name))) &&
       all.every((other) => other.token !== token || other.name === name),
   );
 }

@@ -1,6 +1,7 @@
 /** What `crmsync start` refuses or warns of although each variable is right by itself. Also what the doctor says of it. */
 import { accessSync, closeSync, constants, openSync, readdirSync } from "node:fs";
 import { settingOf, type Config } from "../base/config.ts";
+import { maybeSamePerson } from "../base/person.ts";
 import { splitNamed } from "../base/secret-variable.ts";
 import { nearest } from "../intake/mapping/compare-texts.ts";
 import type { Mapping } from "../intake/mapping/mapping.ts";
@@ -78,11 +79,18 @@ function faultOf(use: () => void): string | undefined {
 function approverProblems(config: Config): string[] {
   const { APPROVALS, OIDC_ACT, OIDC_APPROVE, secrets } = config;
   const tokens = secrets.OPERATOR_TOKEN?.value().split(/\s+/) ?? [];
-  const names = new Set(tokens.flatMap((token) => splitNamed(token).name ?? []));
-  const isEnough = names.size + (OIDC_ACT === undefined ? 0 : 1) > 1 && names.size > 0;
-  if (APPROVALS.length === 0 || OIDC_APPROVE !== undefined || isEnough) return [];
+  const people = tokens
+    .flatMap((token) => splitNamed(token).name ?? [])
+    .map((name) => ({ names: [name] }));
+  const isEnough =
+    OIDC_ACT === undefined
+      ? people.some((one) => people.some((other) => !maybeSamePerson(one, other)))
+      : people.length > 0;
+  // That it cannot be used is said of the variable itself.
+  const isUnusable = secrets.OPERATOR_TOKEN === undefined && isSet(config, "OPERATOR_TOKEN");
+  if (APPROVALS.length === 0 || OIDC_APPROVE !== undefined || isEnough || isUnusable) return [];
   return [
-    "APPROVALS needs two people with names, and OPERATOR_TOKEN has fewer: give it as anna:<token> ben:<token>, or set OIDC_APPROVE, or leave out APPROVALS",
+    "APPROVALS needs two people with names, and OPERATOR_TOKEN has fewer (names of the same words are one person): give it as anna:<token> ben:<token>, or set OIDC_APPROVE, or leave out APPROVALS",
   ];
 }
 

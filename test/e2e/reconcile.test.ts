@@ -293,7 +293,9 @@ test("--as-of counts also when the command is repeated with it, of standard inpu
       return { out: command.stdout.join("\n"), err: command.stderr.join("\n") };
     };
     const end = await armFault(sandbox, { fault: "error", status: 503, body: "html" });
-    expect((await run([])).err).toContain("the service cannot be listed: it is unavailable (HTTP 503)");
+    expect((await run([])).err).toContain(
+      "the service cannot be listed: it is unavailable (HTTP 503)",
+    );
     await end();
     const { out, err } = await run(["--as-of", "2025-12-31T00:00:00Z"]);
     const expected = { counts: { newer: 1, different: 0 }, plan: null };

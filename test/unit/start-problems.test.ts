@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readConfig } from "../../src/base/config.ts";
+import { examineConfig, readConfig } from "../../src/base/config.ts";
 import { checkConfiguration } from "../../src/operate/doctor/configuration.ts";
 import { businessRelationMapping } from "../../src/intake/mapping/business-relation.ts";
 import { hashProblems, mistypedVariables, startProblems } from "../../src/whole/start-problems.ts";
@@ -41,9 +41,21 @@ test.for([
     { OPERATOR_TOKEN: `anna:${TOKEN} ben:another-${TOKEN}` },
     "APPROVALS needs two people",
   ],
+  // One person with two tokens could approve nothing.
+  [
+    { APPROVALS: "held", OPERATOR_TOKEN: `anna.mueller:${TOKEN} Müller-Anna:other-${TOKEN}` },
+    { OPERATOR_TOKEN: `anna.mueller:${TOKEN} ben:other-${TOKEN}` },
+    "names of the same words are one person",
+  ],
 ] as const)("%j is refused, and accepted with %j", async ([wrong, mended, says]) => {
   expect(await startProblems(readConfig(wrong), ALL)).toEqual([expect.stringContaining(says)]);
   expect(await startProblems(readConfig({ ...wrong, ...mended }), ALL)).toEqual([]);
+});
+
+test("of tokens that cannot be used only that is said", async () => {
+  const { config, problems } = examineConfig({ APPROVALS: "held", OPERATOR_TOKEN: "anna:x ben:y" });
+  expect(problems).toEqual([expect.stringContaining("OPERATOR_TOKEN is shorter than")]);
+  expect(await startProblems(config, ALL)).toEqual([]);
 });
 
 test("a mapping that is a module cannot be approved", () => {

@@ -52,3 +52,10 @@ test("a blank value is no value, and does not pass for a secret or for none", ()
   // It started a Redis of its own.
   expect(() => readConfig({ REDIS_URL: " " })).toThrow("REDIS_URL is blank");
 });
+
+test("the name of a token has letters of one alphabet", () => {
+  const token = "x".repeat(24);
+  const isUsable = (name: string) => secretRules.named.isUsable(`${name}:${token}`);
+  // The second one begins with a Cyrillic letter.
+  expect(["anna", "аnna", "Łukasz.Nowak", "анна"].map(isUsable)).toEqual([true, false, true, true]);
+});
