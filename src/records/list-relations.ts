@@ -429,7 +429,8 @@ function differing({ fields, since }: Difference, kind: DriftKind): Pick<Told, "
 
 /** What is to be done about a difference. */
 export const repairOf = (kind: DriftKind | "foreign"): string =>
-  kind === "foreign"
+  // No plan ends relations unless a person has asked for that.
+  kind === "foreign" || kind === "extra"
     ? "A person decides whether it is to end, by a comparison."
     : CANNOT_BE_USED.has(kind)
       ? "Correct the record in the CRM, or the mapping."

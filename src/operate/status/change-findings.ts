@@ -42,7 +42,7 @@ export function retryFindings(retried: MostRetried | undefined): Finding[] {
   if (retried === undefined) return [];
   const { records, tries, since, record } = retried;
   const reason = inWords(retried.reason);
-  const tried = `retried ${tries} times since ${clockTime(since)}`;
+  const tried = `retried ${tries === 1 ? "once" : `${tries} times`} since ${clockTime(since)}`;
   const says =
     records === 1
       ? `1 record has been ${tried}: ${reason}. The hash of its crmCode is ${record}.`

@@ -31,8 +31,8 @@ const DAY_MS = 86_400_000;
 
 /** Colours of the chart, by for how long a difference is known. */
 const AGES = [
-  { upToMs: DAY_MS, colour: "written", what: "since the last 24 hours" },
-  { upToMs: 7 * DAY_MS, colour: "imports", what: "since up to a week" },
+  { upToMs: DAY_MS, colour: "written", what: "for less than a day" },
+  { upToMs: 7 * DAY_MS, colour: "imports", what: "for less than a week" },
   { upToMs: Number.POSITIVE_INFINITY, colour: "spent", what: "for longer" },
 ] as const;
 

@@ -6,6 +6,7 @@ import {
   countRelations,
   listRelations,
   pageOfRelations,
+  repairOf,
   type ListCursor,
   type RelationFilter,
   type RelationState,
@@ -95,6 +96,11 @@ test("each relation is listed once, with its state, why it is so, and what comes
   expect(of("late")?.next).toMatch(/^crmsync reads it once more at \d/);
   expect(of("tried")).toMatchObject({ why: "HTTP 500" });
   expect(of("held")?.why).toMatch(/TERMINATE_LIMIT/);
+});
+
+test("no remedy promises that a plan ends a relation that the CRM lacks", () => {
+  expect(repairOf("extra")).toBe(repairOf("foreign"));
+  expect(repairOf("missing")).toMatch(/the plan of the comparison, repairs it/);
 });
 
 test("what the filters want is listed, and nothing else", async () => {

@@ -141,6 +141,9 @@ it("a finding beside it does not hide that a change is stuck, unless all wait fo
     }).map(([section]) => section);
   const record = { records: 200, tries: 4, since: NOW - 16 * MINUTE, reason: "500", record: "ab" };
   expect(sections({ retried: record })).toEqual(["one-record-is-missing", "crmsyncchangestuck"]);
+  expect(said({ retried: { ...record, records: 1, tries: 1 } })[0]?.[1]).toMatch(
+    /retried once since/,
+  );
   expect(sections({ valueListsKnown: false, inboxJobs: { delayed: 3 } })).toEqual([
     "the-value-lists-are-not-known",
     "crmsyncchangestuck",
