@@ -334,7 +334,10 @@ export class RecordStore extends Store {
     const { due = 0, held, lane = "live", place = now } = after ?? {};
     const own = held ? heldTerminations : due > now ? later : line(lane);
     const score = held ? held.at : due > now ? due : place;
-    const old = before && (before.held ? [heldTerminations] : [line(before.lane), later]);
+    // `next` moves no record while a worker has it.
+    const isTaken = (before?.taken?.until ?? 0) > now;
+    const waits = isTaken ? [later] : [line(before?.lane ?? lane), later];
+    const old = before && (before.held ? [heldTerminations] : waits);
     return [
       ...(old ?? [])
         .filter((key) => after === undefined || key !== own)

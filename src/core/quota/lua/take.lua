@@ -10,21 +10,22 @@
 local slots = cjson.decode(ARGV[1])
 local first = slots[1]
 if ARGV[2] then
-  if first and redis.call('ZSCORE', KEYS[2], first[1]) then return false end
   local log = redis.call('HMGET', KEYS[1], 'epoch', 'taken', 'hour', 'burst', 'pacing')
   local version = { log[1] or '', log[2] or '', log[5] or '' }
-  if table.concat(version, ' ') ~= ARGV[2] then return 0 end
+  if table.concat(version, ' ') ~= ARGV[2] then
+    return not (first and redis.call('ZSCORE', KEYS[2], first[1])) and 0
+  end
   -- Only a permit takes a slot of the burst. What another program has spent has room: it was counted.
   local wait = 0
   for i = 2, first and first[3] > 0 and 3 or 0 do
     redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', now)
-    -- No slot lasts for longer, unless the clock of Redis was set back.
-    local last = now + first[i]
-    for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[i], '(' .. last + 1000, '+inf')) do
-      redis.call('ZADD', KEYS[i], last, id)
-    end
     local over = redis.call('ZCARD', KEYS[i]) - log[i + 1]
     if over >= 0 then
+      -- No slot lasts for longer, unless the clock of Redis was set back.
+      local last = now + first[i]
+      for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[i], '(' .. last + 1000, '+inf')) do
+        redis.call('ZADD', KEYS[i], last, id)
+      end
       wait = math.max(wait, redis.call('ZRANGE', KEYS[i], over, over, 'WITHSCORES')[2] - now)
     end
   end
