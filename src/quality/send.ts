@@ -22,19 +22,11 @@ export class FlawsByOwner {
   }
 }
 
-interface Message {
-  /** Is kept in Redis, so it holds no name of a person. */
-  readonly key: string;
-  /** For people. */
-  readonly name: string;
-  readonly send: () => Promise<Told>;
-}
-
-/** The messages of one way, the numbers of all last. */
-interface Way {
-  readonly messages: readonly Message[];
-  readonly close: () => Promise<unknown>;
-}
+/**
+ * Sends one message, unless this run has sent it before.
+ * @param key is kept in Redis, so it holds no name of a person. @param name for people
+ */
+type Deliver = (key: string, name: string, send: () => Promise<Told>) => Promise<Told>;
 
 export interface Sent {
   sent: number;
@@ -52,46 +44,53 @@ export async function sendFlaws(
   counts: FlawCounts,
   run: ReturnType<QualityRuns["run"]> | undefined,
 ): Promise<Sent> {
-  const ways = [webhook(config, lists, counts), mail(config, lists, counts)];
-  if (ways.every((way) => way === undefined)) {
-    throw new UserError(
-      "there is nowhere to send to: set QUALITY_WEBHOOK, or for mails SMTP_URL, MAIL_FROM and QUALITY_MAIL_TO",
-    );
-  }
   const done = await run?.sent();
   const result: Sent = { sent: 0, failed: [] };
-  for (const { close, messages } of ways.filter((way) => way !== undefined)) {
+  const delivery = (): Deliver => {
     let stop: Told | undefined;
-    for (const { key, name, send } of messages) {
-      if (done?.has(key)) continue;
+    return async (key, name, send) => {
+      if (done?.has(key)) return {};
       const told = stop ?? (await send());
       if (told.isOfAll) stop = told;
-      if (told.why !== undefined) {
-        result.failed.push({ name, why: told.why });
-        continue;
+      if (told.why !== undefined) result.failed.push({ name, why: told.why });
+      else {
+        result.sent += 1;
+        await run?.note(key);
       }
-      result.sent += 1;
-      await run?.note(key);
-    }
-    await close();
-  }
-  return result;
+      return told;
+    };
+  };
+  const isPosted = await post(config, lists, counts, delivery());
+  const isMailed = await mail(config, lists, counts, delivery());
+  if (isPosted || isMailed) return result;
+  throw new UserError(
+    "there is nowhere to send to: set QUALITY_WEBHOOK, or for mails SMTP_URL, MAIL_FROM and QUALITY_MAIL_TO",
+  );
 }
 
-function webhook(
+type Lists = FlawsByOwner["lists"];
+
+/** @returns false without QUALITY_WEBHOOK. The numbers of all come last. */
+async function post(
   config: Config,
-  lists: FlawsByOwner["lists"],
+  lists: Lists,
   counts: FlawCounts,
-): Way | undefined {
+  deliver: Deliver,
+): Promise<boolean> {
   const { QUALITY_WEBHOOK: url, QUALITY_WEBHOOK_SECRET: secret } = config.secrets;
-  if (url === undefined) return undefined;
+  if (url === undefined) return false;
   const poster = openPoster(config, { url, secret });
   const about = { tenant: config.QUEUE_PREFIX, at: new Date().toISOString() };
   const numbersOf = (owner: string) => Object.fromEntries(counts.owners.get(owner) ?? []);
-  const post = (message: object) => async (): Promise<Told> => {
+  const send = (message: object) => async (): Promise<Told> => {
     const { isRefused, result, says } = await poster.post(randomUUID(), JSON.stringify(message));
     return result === "sent" ? {} : { why: says, isOfAll: !isRefused };
   };
+  for (const [owner, flaws] of lists) {
+    const message = { type: "quality.owner", ...about, owner, counts: numbersOf(owner), flaws };
+    const name = `QUALITY_WEBHOOK, about ${owner || "an owner who is not known"}`;
+    await deliver(`webhook ${digestOf(owner)}`, name, send(message));
+  }
   const digest = {
     type: "quality.digest",
     ...about,
@@ -99,42 +98,35 @@ function webhook(
     owners: [...counts.owners.keys()].map((owner) => ({ owner, counts: numbersOf(owner) })),
     fields: Object.fromEntries(counts.fields),
   };
-  const messages = [...lists].map(([owner, flaws]): Message => {
-    const message = { type: "quality.owner", ...about, owner, counts: numbersOf(owner), flaws };
-    const name = `QUALITY_WEBHOOK, about ${owner || "an owner who is not known"}`;
-    return { key: `webhook ${digestOf(owner)}`, name, send: post(message) };
-  });
-  messages.push({ key: "webhook", name: "QUALITY_WEBHOOK, the numbers", send: post(digest) });
-  return { messages, close: poster.close };
+  await deliver("webhook", "QUALITY_WEBHOOK, the numbers", send(digest));
+  await poster.close();
+  return true;
 }
 
-/** The list of an owner who gets no mail goes to compliance, with the numbers of all. */
-function mail(config: Config, lists: FlawsByOwner["lists"], counts: FlawCounts): Way | undefined {
+/** @returns false without SMTP_URL. The list of an owner who gets no mail goes to compliance, with the numbers of all. */
+async function mail(
+  config: Config,
+  lists: Lists,
+  counts: FlawCounts,
+  deliver: Deliver,
+): Promise<boolean> {
   const mailer = openMailer(config);
-  if (mailer === undefined) return undefined;
-  const { close, compliance } = mailer;
+  if (mailer === undefined) return false;
   const left = new Map<string, string>();
-  const messages = [...lists].flatMap(([owner, flaws]): Message[] => {
+  for (const [owner, flaws] of lists) {
+    const send = () => mailer.toOwner(owner, counts, flaws);
     const refusal = mailer.refusal(owner);
-    if (refusal !== undefined) {
-      left.set(owner, refusal);
-      return [];
-    }
-    const send = async () => {
-      const told = await mailer.toOwner(owner, counts, flaws);
-      if (told.why !== undefined) left.set(owner, `not taken, ${told.why}`);
-      return told;
-    };
-    return [{ key: `mail ${digestOf(owner)}`, name: owner, send }];
-  });
+    const { why } =
+      refusal === undefined ? await deliver(`mail ${digestOf(owner)}`, owner, send) : {};
+    const end = refusal ?? (why && `not taken, ${why}`);
+    if (end !== undefined) left.set(owner, end);
+  }
   const endOf = (owner: string): string =>
     left.has(owner) ? `attached, ${left.get(owner)}` : "mailed";
-  const send = () =>
-    mailer.toCompliance(
-      counts,
-      endOf,
-      [...left.keys()].flatMap((owner) => lists.get(owner) ?? []),
-    );
-  messages.push({ key: "mail", name: `${compliance}, the numbers`, send });
-  return { messages, close };
+  const unsent = [...left.keys()].flatMap((owner) => lists.get(owner) ?? []);
+  await deliver("mail", `${mailer.compliance}, the numbers`, () =>
+    mailer.toCompliance(counts, endOf, unsent),
+  );
+  await mailer.close();
+  return true;
 }

@@ -210,11 +210,8 @@ async function tryEvent(
   const { ignored: reason, whens } = noted ?? {};
   const { object } = splitSubject(event.subject);
   const why = reason && leftOutText({ reason, whens }, object, mapping);
-  const isStaged = result === "staged" || result === "held";
-  const ignored = result === "ignored" ? why : undefined;
-  const said = change !== undefined && isStaged ? ofChange(change) : ofResult(result, ignored);
-  const leaves = result === "ignored" ? undefined : why;
-  return { ...said, crmCode, mapped, problems, leaves, change, unasked };
+  const [becomes, says] = endOf(result, change ?? {});
+  return { becomes, says, crmCode, mapped, problems, why, change, unasked };
 }
 
 /** Puts the event into the inbox, as `crmsync push` does: it is a live change. @param by who asks for it, for the audit trail */
@@ -344,7 +341,7 @@ function mapStep({ crmCode, mapped }: Tried, mapping: Mapping, object: string): 
 
 const shown = (value: unknown): string => (value === undefined ? "nothing" : JSON.stringify(value));
 
-function payloadSteps({ change, leaves, mapped, problems }: Tried, showValues: boolean): Step[] {
+function payloadSteps({ change, mapped, problems, why }: Tried, showValues: boolean): Step[] {
   const candidate = mapped?.kind === "mapped" ? mapped.candidate : undefined;
   const fields = Object.entries(candidate ?? {}).filter(([field]) => field !== "crmCode");
   const warnings = mapped === undefined || mapped.kind === "ignored" ? [] : mapped.warnings;
@@ -356,7 +353,7 @@ function payloadSteps({ change, leaves, mapped, problems }: Tried, showValues: b
     ...[...problems, ...(change?.problems ?? [])].map(({ field, kind, rule }) => {
       return `problem: ${field || "the record"} ${rule} (it is ${kind})`;
     }),
-    ...(leaves === undefined ? [] : [`it leaves the service (onLeave: terminate): ${leaves}`]),
+    ...(why === undefined ? [] : [`the mapping leaves it out: ${why}`]),
   ];
   const values = fields.map(([field, value]) => `${field}: ${shown(value)}`);
   return all.map((says, n) => ({
@@ -380,35 +377,39 @@ function serviceSteps({ change, unasked }: Tried, showValues: boolean): Step[] {
   return [{ step: "service", says, ...(showValues && { values }) }];
 }
 
-const SKIPPED = {
-  unchanged: "the service has exactly this",
-  superseded: "a newer state of the record is known",
-  nothing_to_terminate: "the service has no such relation, or it is terminated",
-  ignored: "the mapping leaves it out",
-  fetching: "the record to which it belongs would have to be fetched",
-} as const;
+type End = readonly [becomes: Then, says: string];
 
-/** What becomes of an event of which nothing waits. */
-function ofResult(result: string, why?: string): Pick<SyncPlan, "becomes"> & Pick<Step, "says"> {
-  const isSkipped = Object.hasOwn(SKIPPED, result);
-  const says = isSkipped ? SKIPPED[result as keyof typeof SKIPPED] : "it becomes a dead letter";
-  const becomes =
-    result === "ignored" || result === "fetching" ? "ignored" : isSkipped ? "skip" : "rejected";
-  return { becomes, says: `nothing is sent: ${says}${why === undefined ? "" : `: ${why}`}` };
-}
+/** Of what is not sent, and of what is created. */
+const ENDS: Readonly<Record<string, End>> = {
+  unchanged: ["skip", "nothing is sent: the service has exactly this"],
+  superseded: ["skip", "nothing is sent: a newer state of the record is known"],
+  nothing_to_terminate: [
+    "skip",
+    "nothing is sent: the service has no such relation, or it is terminated",
+  ],
+  ignored: ["ignored", "nothing is sent: the mapping leaves it out"],
+  fetching: ["ignored", "nothing is sent: the record to which it belongs would be fetched"],
+  rejected: ["rejected", "nothing is sent: it becomes a dead letter"],
+  POST: ["create", "it is created (POST)"],
+};
 
-function ofChange(change: WouldSend): Pick<SyncPlan, "becomes"> & Pick<Step, "says"> {
-  const { emptied, ends, request, result, why = "" } = change;
-  if (result === "held") {
-    const says = `it is held for a person: ${heldBecause(why as HeldWhy, emptied)}`;
-    return { becomes: "held", says };
+/** @param accepted what intake makes of the event; of what it stages, `change` follows */
+function endOf(
+  accepted: string,
+  { emptied, ends, request, result, why = "" }: Partial<WouldSend>,
+): End {
+  const isStaged = accepted === "staged" || accepted === "held";
+  if (isStaged && result === "held")
+    return ["held", `it is held for a person: ${heldBecause(why as HeldWhy, emptied ?? [])}`];
+  if (isStaged && result === "sent" && request !== "POST") {
+    const how = request === "PUT" ? "PUT" : "GET, then PUT";
+    return ends === true
+      ? ["terminate", `the relation is terminated (${how})`]
+      : ["update", `it is updated (${how})`];
   }
-  if (result !== "sent") return ofResult(result === "rejected" ? result : why);
-  if (request === "POST") return { becomes: "create", says: "it is created (POST)" };
-  const how = request === "PUT" ? "PUT" : "GET, then PUT";
-  return ends === true
-    ? { becomes: "terminate", says: `the relation is terminated (${how})` }
-    : { becomes: "update", says: `it is updated (${how})` };
+  const names = { sent: "POST", skipped: why, rejected: "rejected", held: "" };
+  const name = isStaged && result !== undefined ? names[result] : accepted;
+  return ENDS[name] ?? ["skip", "nothing is sent"];
 }
 
 /** What keeps it back, and until when. */
