@@ -4,7 +4,6 @@ import { counted } from "../base/counted.ts";
 import { allLines, atOf, textOf } from "../people/audit/search.ts";
 import { isKeyed, type LineFields } from "../people/audit/line.ts";
 import type { Verified } from "../people/audit/verify.ts";
-import { differencesOf } from "../records/differences.ts";
 import {
   countInto,
   emptyCounts,
@@ -231,18 +230,7 @@ async function readState(stores: Stores) {
       if ([one.state, ...one.also].some((name) => !FINE.has(name)))
         exceptions.push(exceptionOf(one));
   }
-  const differences = [];
-  for await (const page of differencesOf(stores))
-    for (const { crmCode, export: of, fields, kind, owner, since } of page)
-      differences.push({
-        crmCode,
-        kind,
-        fields,
-        since: iso(since),
-        owner: owner ?? null,
-        export: of,
-      });
-  return { at: iso(stores.clock.now()), ...counts, exceptions, differences };
+  return { at: iso(stores.clock.now()), ...counts, exceptions };
 }
 
 function exceptionOf(one: RelationState) {

@@ -4,7 +4,6 @@ import { DRIFT } from "../core/sync/drift.ts";
 import { facts, html, table, type Html, type Value } from "../people/console/html.ts";
 import { inOurWords } from "../people/console/words.ts";
 import { counted } from "../base/counted.ts";
-import { repairOf } from "../records/list-relations.ts";
 import type { Certificate } from "./collect.ts";
 
 const STYLE = `
@@ -116,7 +115,7 @@ export function summaryOf({ comparisons, gaps, state }: Certificate): string {
   const now =
     state === null
       ? ""
-      : ` Now ${counted(state.relations, "relation is", "relations are")} known; ${counted(state.exceptions.length, "exception")} and ${counted(state.differences.length, "difference")} are named.`;
+      : ` Now ${counted(state.relations, "relation is", "relations are")} known; ${counted(state.exceptions.length, "exception is", "exceptions are")} named.`;
   return `${lists}${others}${now} Gaps in the evidence: ${gaps.length}.`;
 }
 
@@ -152,7 +151,7 @@ function stateOf({ month, state }: Certificate): Html {
     return html`<p>
       Not shown: ${month} is over, and what is known of single relations is of today.
     </p>`;
-  const { at, differences, exceptions, relations, states } = state;
+  const { at, exceptions, relations, states } = state;
   return html`<p>
       ${counted(relations, "relation is", "relations are")} known at ${day(at)}. One that is in two
       states counts in both.
@@ -168,13 +167,6 @@ function stateOf({ month, state }: Certificate): Html {
       "Since (UTC)": ({ since }) => day(since),
       "Why, and next": ({ next, why }) => inOurWords([why, next].filter(Boolean).join(". ")),
       "Owner, source": ({ owner, source }) => joined(owner, source),
-    })}
-    ${list("Differences from the CRM's list that are not repaired", differences, {
-      crmCode: ({ crmCode }) => crmCode,
-      "What, and next": ({ kind }) => `${RESULTS[kind] ?? kind}. ${repairOf(kind)}`,
-      Fields: ({ fields }) => fields.join(", "),
-      "Known since (UTC)": ({ since }) => day(since),
-      "Owner, export": ({ export: of, owner }) => joined(owner, of),
     })}`;
 }
 

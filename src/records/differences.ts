@@ -1,36 +1,6 @@
-/** The differences that comparisons have found and that nothing has repaired since, and how long repairs take. */
-import { repairedAt, type Difference, type EndedDifference } from "../core/state/differences.ts";
-import { readOne } from "../base/redis-reading.ts";
+/** How long it takes until the differences that comparisons have found are gone. */
+import type { EndedDifference } from "../core/state/differences.ts";
 import type { Stores } from "../operate/status/stores.ts";
-
-export interface FoundDifference extends Difference {
-  readonly crmCode: string;
-  /** Names the kind of export, which cannot be read from it; the name of its last one. */
-  readonly exportKind: string;
-  readonly export: string;
-  /** When it was compared last, ms. */
-  readonly comparedAt: number;
-}
-
-/**
- * All of them, a page at a time; foreign relations, too. One that crmsync has written since it was compared is repaired,
- * and left out.
- */
-export async function* differencesOf({
-  differences,
-  ledger,
-  redis,
-}: Pick<Stores, "differences" | "ledger" | "redis">): AsyncGenerator<FoundDifference[]> {
-  const exports = await readOne(redis, differences.exports());
-  for (const [exportKind, { at, name }] of Object.entries(exports)) {
-    for await (const page of differences.pages(exportKind)) {
-      const rows = await ledger.rowsOf(page.map(([crmCode]) => crmCode));
-      const open = page.filter((_, n) => repairedAt(rows[n], at) === undefined);
-      const about = { exportKind, export: name, comparedAt: at };
-      if (open.length > 0) yield open.map(([crmCode, one]) => ({ crmCode, ...one, ...about }));
-    }
-  }
-}
 
 /** How long differences took to be gone, ms: half of them, and all but one in a hundred, at most so long. */
 export interface RepairTimes {

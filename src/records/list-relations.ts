@@ -35,7 +35,7 @@ export interface RelationState {
   readonly state: RelationStateName;
   /** What else there is of it: a rejected record may have an older change that is held. */
   readonly also: readonly RelationStateName[];
-  /** Of a relation on the service: when crmsync created it, or else when that was confirmed last. */
+  /** Of a relation on the service: since when it differs, when crmsync created it, or else when that was confirmed last. */
   readonly since: number | undefined;
   /** A short sentence; "": nothing is to be said. */
   readonly why: string;
@@ -84,7 +84,7 @@ interface Found extends Partial<Omit<KeptRecord, "crmCode">> {
   readonly crmCode: string | undefined;
   readonly letter?: LetterDetails | undefined;
   /** What a comparison has found of it, and nothing has repaired since. */
-  readonly difference?: Difference | undefined;
+  readonly difference?: (Difference & { readonly export: string }) | undefined;
 }
 
 interface FoundPage {
@@ -174,6 +174,7 @@ function placesOf(states: readonly RelationStateName[] | undefined): Place[] {
   const wanted = new Set<Place>();
   for (const state of states ?? (["rejected", "waiting", "held", "unknown"] as const)) {
     if (state === "rejected") wanted.add("letters");
+    else if (state === "differing") wanted.add("differences");
     else if (state === "held") wanted.add("held");
     else if (state === "waiting" || state === "retrying")
       for (const place of ["live", "bulk", "later"] as const) wanted.add(place);
@@ -235,14 +236,15 @@ async function withDifferences(
 ): Promise<readonly Found[]> {
   const crmCodes = found.map(({ crmCode = "" }) => crmCode);
   let all = found;
-  for (const [kind, { at }] of Object.entries(comparedExports)) {
+  for (const [kind, { at, name }] of Object.entries(comparedExports)) {
     const known = await differences.of(kind, crmCodes);
     if (known.every((one) => one === undefined)) continue;
-    all = all.map((one, n) =>
-      known[n] === undefined || repairedAt(one.row, at) !== undefined
+    all = all.map((one, n) => {
+      const difference = known[n];
+      return difference === undefined || repairedAt(one.row, at) !== undefined
         ? one
-        : { ...one, difference: known[n] },
-    );
+        : { ...one, difference: { ...difference, export: name } };
+    });
   }
   return all;
 }
@@ -309,12 +311,16 @@ function tell(found: Found, readings: Standing, about: About | undefined): Relat
   const ofChange = change && waiting(change, readings);
   const [first = ofLedger(found, readings), other] =
     leading === "letter" ? [ofLetter, ofChange] : [ofChange, ofLetter];
+  const also = [
+    ...(other === undefined ? [] : [other.state]),
+    ...(difference === undefined || difference.kind === "foreign" ? [] : (["differing"] as const)),
+  ];
   return {
     crmCode,
     record: subject === "" ? undefined : subject,
     type: row?.variant ?? change?.fields?.variant,
     ...first,
-    also: other === undefined ? [] : [other.state],
+    also,
     confirmedAt: undefined,
     confirmedBy: undefined,
     ...proof,
@@ -419,10 +425,14 @@ function ofLedger({ difference, lostAt, readAt, row }: Found, { warmUp }: Standi
 }
 
 /** What a comparison has found of it. */
-function differing({ fields, since }: Difference, kind: DriftKind): Pick<Told, "next" | "why"> {
+function differing(
+  { export: of, fields, since }: NonNullable<Found["difference"]>,
+  kind: DriftKind,
+): Pick<Told, "next" | "since" | "why"> {
   const named = fields.length === 0 ? "" : ` (${fields.join(", ")})`;
   return {
-    why: `differs since ${clockTime(since)}: ${DRIFT[kind]}${named}`,
+    since,
+    why: `differs from ${of} since ${clockTime(since)}: ${DRIFT[kind]}${named}`,
     next: repairOf(kind),
   };
 }

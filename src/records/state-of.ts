@@ -4,7 +4,7 @@ import type { DeadReason } from "../core/sync/dead-letter.ts";
 import type { LedgerRow } from "../core/sync/ledger-row.ts";
 import { clockTime } from "../operate/status/clock-time.ts";
 
-/** The closed set of states of a relation. */
+/** The closed set of states of a relation; `differing`, by a comparison, is only beside another one. */
 export const RELATION_STATES = [
   "on the service",
   "waiting",
@@ -14,6 +14,7 @@ export const RELATION_STATES = [
   "ended",
   "foreign",
   "unknown",
+  "differing",
 ] as const;
 export type RelationStateName = (typeof RELATION_STATES)[number];
 

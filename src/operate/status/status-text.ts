@@ -160,11 +160,18 @@ const ledgerText = ({ ledger: { relations, rows, state } }: Status): string =>
   `${WARMTH[state]}, ${counted(relations, "relation")} listed, ${counted(rows, "record")} known`;
 
 /** Names the list behind the numbers above: of what needs a person, or of all. */
-function recordsText({ backlog, deadLetters, ledger, terminations }: Status): string {
+function recordsText({
+  backlog,
+  deadLetters,
+  ledger,
+  reconciliation,
+  terminations,
+}: Status): string {
   const states = [
     ...(deadLetters.total > 0 ? ["rejected"] : []),
     ...(terminations.held > 0 ? ["held"] : []),
     ...(waitingIn(backlog) > 0 ? ["waiting", "retrying"] : []),
+    ...(reconciliation.exports.some(({ since }) => since.length > 0) ? ["differing"] : []),
   ];
   const list = crmsync`records ${states.flatMap((state) => ["--state", state])}`;
   return `${ledger.rows} known · ${list} ${states.length === 0 ? "lists all" : "lists these"}`;

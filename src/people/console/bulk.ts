@@ -16,6 +16,7 @@ import { actorOf, formOf, sessionOf, type ConsolePorts, type Session } from "./a
 import { confirmForm } from "./approvals.ts";
 import { comparison, runsView, plansView, servePlan } from "./plans.ts";
 import { barFigure } from "./charts.ts";
+import { listLink } from "./record-list.ts";
 import { html, pathTo, type Html, type Value, ago, moment, table } from "./html.ts";
 import { told } from "./words.ts";
 import { duration } from "../../operate/status/clock-time.ts";
@@ -51,7 +52,12 @@ function differencesView(
   const whole = parts.reduce((sum, { count }) => sum + count, 0);
   if (exports.length === 0) return "";
   return html`<h3>Since when records differ</h3>
-    ${whole === 0 ? html`<p class="good">No record differed in the last comparisons.</p>` : html`<section class="card">${barFigure(parts, whole)}</section>`}
+    ${
+      whole === 0
+        ? html`<p class="good">No record differed in the last comparisons.</p>`
+        : html`<section class="card">${barFigure(parts, whole)}</section>
+            <p>${listLink("The records that differ", "differing")}</p>`
+    }
     ${exports.map(
       ({ asOf, name, since: own }) =>
         html`<p>

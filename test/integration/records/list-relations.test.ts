@@ -138,6 +138,7 @@ test("the numbers are those of the status, to the unit", async () => {
     ended: 1,
     foreign: 0,
     unknown: 3,
+    differing: 0,
   });
   expect([states.waiting, states.retrying, states.held, states.rejected]).toEqual([1, 1, 2, 3]);
 });

@@ -34,7 +34,6 @@ const certificateWith = (exceptions: number): Certificate => ({
     relations: exceptions,
     states: {} as NonNullable<Certificate["state"]>["states"],
     exceptions: Array.from({ length: exceptions }, (_, n) => exception(n)),
-    differences: [],
   },
   terminations: [],
   acts: [],
