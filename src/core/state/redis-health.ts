@@ -4,7 +4,7 @@ import { reading, type Meaning } from "../../base/redis-reading.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
 
 /** How old the number of replicas may be, ms. */
-const COUNTED_FOR_MS = 10_000;
+const COUNTED_FOR_MS = 1000;
 
 /** Longest wait for a replica, ms. */
 const WAIT_MS = 500;

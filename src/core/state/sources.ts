@@ -3,7 +3,7 @@ import { hashReading, readOne, type Reading } from "../../base/redis-reading.ts"
 import { Store } from "./store.ts";
 
 /** A source is written at most this often: an alert on a silent source needs no more. */
-const EVERY_MS = 10_000;
+const EVERY_MS = 1000;
 
 /** Most sources that are kept, each a series in the metrics. A process counts by as many. */
 export const MAX_SOURCES = 50;
