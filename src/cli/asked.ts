@@ -1,6 +1,6 @@
 /** Prints that an act waits for another person. */
 import { crmsync } from "../base/command.ts";
-import { ask, needsApproval } from "../people/approvals/decide.ts";
+import { ask, needsApproval, type Actor } from "../people/approvals/decide.ts";
 import { printable } from "../base/printable.ts";
 import type { Approval, Asked, AskedItem } from "../core/state/approvals.ts";
 import { askedText } from "../operate/status/approval-text.ts";
@@ -32,11 +32,13 @@ export async function isAsked(
   const found = await items();
   // There is nothing to decide.
   if (found.length === 0 && asked.act !== "forget") return false;
-  printAsked(await ask(stores, await actorOf(stores), asked, found), json);
+  const actor = await actorOf(stores);
+  printAsked(await ask(stores, actor, asked, found), actor, json);
   return true;
 }
 
-export function printAsked(one: Approval, json: boolean | undefined): void {
+/** @param actor who may have joined the ask of another person, and then may approve it */
+export function printAsked(one: Approval, { by }: Actor, json: boolean | undefined): void {
   process.exitCode = EXIT_ASKED;
   const { expiresAt, id } = one;
   const until = clockTime(expiresAt);
@@ -45,6 +47,7 @@ export function printAsked(one: Approval, json: boolean | undefined): void {
       ? ""
       : `; then run ${crmsync`reconcile --apply ${one.plan.file}`} on ${one.plan.host} again`;
   const document = { asked: { id, act: one.act, expiresAt: new Date(expiresAt).toISOString() } };
-  const text = `asked: approval ${id}, to ${askedText(one)}. Another person approves it on the console, or with ${crmsync`approvals approve ${id}`}${after}. It expires at ${until}`;
+  const who = one.asker.by === by ? "asked" : `${one.asker.by} has asked for the same`;
+  const text = `${who}: approval ${id}, to ${askedText(one)}. Another person approves it on the console, or with ${crmsync`approvals approve ${id}`}${after}. It expires at ${until}`;
   printEither(json, document, printable(text));
 }

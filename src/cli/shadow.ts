@@ -283,7 +283,8 @@ async function askFor(
     about: compared === undefined ? [] : groupsOf(compared),
   };
   const asked = { act: "mapping", mapping, reason } as const;
-  printAsked(await ask(stores, await actorOf(stores), asked, []), json);
+  const actor = await actorOf(stores);
+  printAsked(await ask(stores, actor, asked, []), actor, json);
 }
 
 /** What becomes of the records, for the person who approves it. */

@@ -57,7 +57,7 @@ export async function applyIt(
     : undefined;
   if (approval?.state === "open") {
     snapshot.listing?.keepFor(plan.header.id, approval.expiresAt + APPROVAL_MS);
-    return printAsked(approval, options.json);
+    return printAsked(approval, await actorOf(stores), options.json);
   }
   const by: ActBy = approval === undefined ? { by: await operatorName(stores) } : actBy(approval);
   const bar = showBar("carrying out the plan", "changes");

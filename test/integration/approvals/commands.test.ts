@@ -265,6 +265,8 @@ test("asking for the same again joins the first ask, and one person's asks block
   const first = idIn((await ask(ANNA, "h1")).out);
   for (const token of [ANNA, ANNA_AT_HOME, BEN])
     expect(idIn((await ask(token, "h1")).out)).toBe(first);
+  // Ben may approve it himself.
+  expect((await ask(BEN, "h1")).out).toMatch(/^anna via \S+ has asked for the same: approval /);
   for (let n = 2; n <= 20; n += 1) {
     await hold(stores, `h${n}`, `contact/${n}`, "/crm/a");
     const anna = { by: `anna ${n}`, person: operatorNamed(n % 2 ? "anna" : "Anna.B"), marks: [] };
