@@ -186,9 +186,12 @@ function reconciledText({ at, reconciliation }: Status): string {
       : `last compared ${localTime(reconciliation.at)}: ${equal} of ${records} equal · ${countsText(drift) || "no difference left"}`;
   return [
     compared,
-    ...exports.flatMap(({ name, since }) => {
+    // Not what differs now: a plan, or later changes, may have repaired it.
+    ...exports.flatMap(({ asOf, name, since }) => {
       const known = since.map((one) => ({ ...one, at: Date.parse(one.at) }));
-      return known.length === 0 ? [] : [`${name}: ${differText(known, localTimeOf)}`];
+      return known.length === 0
+        ? []
+        : [`${name}, as of ${localTime(asOf)}: ${differText(known, localTimeOf)}`];
     }),
     ...Object.entries(lastRuns).map(
       ([source, last]) => `by ${source} ${ago(last.at)}: ${last.result}`,

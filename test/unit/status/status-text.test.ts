@@ -20,10 +20,16 @@ it("a scheduled run that is due is not called the next one", () => {
 it("the last comparison tells when it was, and how many of how many are equal", () => {
   const at = Date.parse("2026-11-22T14:17:00Z");
   const found = { at, tookMs: 1, records: 60, equal: 54, drift: { ...NO_DRIFT, emptied: 6 } };
-  const status = statusOf({ ...IDLE, now: NOW, reconciliation: found }, readConfig({}), "1");
+  const comparedExports = {
+    a: { asOf: at, at, name: "a.csv", since: [{ at, count: 7, held: 0 }] },
+  };
+  const readings = { ...IDLE, now: NOW, reconciliation: found, comparedExports };
+  const status = statusOf(readings, readConfig({}), "1");
   const view = { paint: (_: string, text: string) => text, bars: false, peak: undefined };
   expect(statusLines(status, view)).toContainEqual(
-    expect.stringMatching(/last compared .*14:17.*: 54 of 60 equal · emptied 6/),
+    expect.stringMatching(
+      /last compared .*14:17.*: 54 of 60 equal · emptied 6 · a\.csv, as of .*14:17.*: 7 differ/,
+    ),
   );
 });
 
