@@ -202,6 +202,11 @@ test("every page is accessible, in light and dark, and fits a phone", async (con
     expect(await overflowOf(page), path).toBe(0);
     expect(await page.evaluate("document.querySelector('header').offsetHeight"), path).toBe(56);
   }
+  await page.goto(`${server.url}/console/records/try`);
+  await page.locator("#text").fill(JSON.stringify(personEvent("r2")));
+  await page.getByRole("button", { name: "Show what becomes of it" }).click();
+  await page.getByRole("button", { name: "Compare with the service" }).waitFor();
+  expect(await page.locator("[hidden]:visible").count()).toBe(0);
   expect(problems).toEqual([]);
   expect(requests.filter((url) => !url.startsWith(server.url) && url !== "data:,")).toEqual([]);
 });
