@@ -2,7 +2,6 @@
 import { Command, Option } from "commander";
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
-import { connectOperator } from "../base/connect-redis.ts";
 import { readConfig } from "../base/config.ts";
 import { counted } from "../base/counted.ts";
 import { printable } from "../base/printable.ts";
@@ -11,9 +10,8 @@ import type { Certificate } from "../certify/collect.ts";
 import { makeCertificate } from "../certify/make.ts";
 import { summaryOf } from "../certify/page.ts";
 import { certificateIn, check, hashOfFile, keyIdOf, publicKeyOf } from "../certify/seal.ts";
-import { openStores } from "../operate/status/stores.ts";
 import { WrongUsage } from "./arguments.ts";
-import { operatorName } from "./operator.ts";
+import { operatorName, withStores } from "./operator.ts";
 import { print, printEither } from "./output.ts";
 
 interface CertifyOptions {
@@ -66,25 +64,20 @@ Exit code of --verify: 1 if the file was changed, or another key has signed it.`
 async function certify(options: CertifyOptions): Promise<void> {
   if (options.verify !== undefined) return verifyFile(options.verify, options);
   if (options.key !== undefined) throw new WrongUsage("--key is for --verify");
-  const config = readConfig();
-  const stores = openStores(config, await connectOperator(config));
-  try {
-    stores.stateVersion.refuse(await stores.stateVersion.read());
-    const { audit: files, json, month, out } = options;
+  const { audit: files, json, month, out } = options;
+  const isJson = out === "-" ? json : out?.endsWith(".json");
+  const format = isJson ? "json" : "html";
+  const nameOf = (one: Certificate) => out ?? `certificate-${one.month}.html`;
+  await withStores(async (stores) => {
     const user = await operatorName(stores);
     const by = options.by === undefined ? user : `${options.by} via ${user}`;
-    const isJson = out === "-" ? json : out?.endsWith(".json");
-    const format = isJson ? "json" : "html";
-    const nameOf = (one: Certificate) => out ?? `certificate-${one.month}.html`;
     const request = { month, format, by, files } as const;
     const { certificate, file, keyId } = await makeCertificate(stores, request, async (made) => {
       if (out !== "-") await writeNew(nameOf(made.certificate), made.file);
     });
     if (out === "-") process.stdout.write(file);
     else printEither(json, certificate, textOf(certificate, nameOf(certificate), keyId));
-  } finally {
-    await stores.close();
-  }
+  }, readConfig());
 }
 
 async function writeNew(out: string, file: string): Promise<void> {

@@ -58,12 +58,13 @@ function userName(): string {
 
 /**
  * Runs a command on the state in Redis, and closes the connection after it.
+ * @param config by default with the secrets that the state needs, and no other
  * @throws StateVersionError for a state that this program does not know.
  */
 export async function withStores<Result>(
   work: (stores: Stores) => Promise<Result>,
+  config = readStateConfig(),
 ): Promise<Result> {
-  const config = readStateConfig();
   const stores = openStores(config, await connectOperator(config));
   try {
     stores.stateVersion.refuse(await stores.stateVersion.read());

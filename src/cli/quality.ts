@@ -2,18 +2,18 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "commander";
-import { connectOperator } from "../base/connect-redis.ts";
 import { readConfig } from "../base/config.ts";
 import { counted } from "../base/counted.ts";
 import { csvLine } from "../base/csv-line.ts";
 import { printable } from "../base/printable.ts";
 import { UserError } from "../base/user-error.ts";
 import { loadMapping } from "../intake/mapping/load-mapping.ts";
-import { openStores } from "../operate/status/stores.ts";
+import type { Stores } from "../operate/status/stores.ts";
 import { cellsOf, csvOf, FlawCounts, flawsOf, textOf } from "../quality/flaws.ts";
 import { LISTED_CRMS, listCrm } from "../whole/reconcile/crm-snapshot.ts";
 import { openSnapshot } from "../whole/reconcile/open-snapshot.ts";
 import { Choice, WrongUsage } from "./arguments.ts";
+import { withStores } from "./operator.ts";
 import { print, printJson } from "./output.ts";
 
 interface QualityOptions {
@@ -63,15 +63,21 @@ sends by itself with QUALITY_CRON.`,
 }
 
 async function quality(file: string | undefined, options: QualityOptions): Promise<void> {
-  const { csv, from, json, once, owner, send } = options;
+  const { csv, from, json, once, send } = options;
   if (csv && json) throw new WrongUsage("give one of --csv and --json");
   if (file !== undefined && from !== undefined) throw new WrongUsage("name a file, or give --from");
   if (once !== undefined && !send) throw new WrongUsage("--once needs --send");
-  const config = readConfig();
+  await withStores((stores) => find(stores, file, options), readConfig());
+}
+
+async function find(
+  stores: Stores,
+  file: string | undefined,
+  options: QualityOptions,
+): Promise<void> {
+  const { config } = stores;
+  const { csv, from, json, once, owner, send } = options;
   await using stack = new AsyncDisposableStack();
-  const stores = openStores(config, await connectOperator(config));
-  stack.defer(() => stores.close());
-  stores.stateVersion.refuse(await stores.stateVersion.read());
   await stores.tenantLists.reload();
   const mapping = await loadMapping(config.MAPPING);
   stack.defer(() => mapping.close());

@@ -2,7 +2,6 @@
 import { crmsync } from "../base/command.ts";
 import { Command } from "commander";
 import { basename } from "node:path";
-import { connectOperator } from "../base/connect-redis.ts";
 import { counted } from "../base/counted.ts";
 import { readConfig } from "../base/config.ts";
 import { printable } from "../base/printable.ts";
@@ -14,7 +13,7 @@ import { ask, needsApproval } from "../people/approvals/decide.ts";
 import { endText, namedMapping } from "../operate/status/approval-text.ts";
 import { clockTime } from "../operate/status/clock-time.ts";
 import { takeReadings } from "../operate/status/readings.ts";
-import { openStores, type Stores } from "../operate/status/stores.ts";
+import type { Stores } from "../operate/status/stores.ts";
 import { compareMappings, differingRules, type Difference } from "../shadow/compare-mappings.ts";
 import { count, ReportCounts, sharedOf, waitingChanges } from "../shadow/report.ts";
 import type { WouldSend } from "../records/would-send.ts";
@@ -23,7 +22,7 @@ import type { FieldChange } from "../whole/preview/preview-one.ts";
 import { openSnapshot } from "../whole/reconcile/open-snapshot.ts";
 import { WrongUsage } from "./arguments.ts";
 import { printAsked, WHY_OPTION } from "./asked.ts";
-import { actorOf, recordAct } from "./operator.ts";
+import { actorOf, recordAct, withStores } from "./operator.ts";
 import { print, printJson } from "./output.ts";
 
 interface ShadowOptions {
@@ -70,17 +69,12 @@ async function report(file: string | undefined, options: ShadowOptions): Promise
   if (!options.ask && (file === undefined) !== (options.mapping === undefined)) {
     throw new WrongUsage("give both, --mapping and a snapshot, or neither");
   }
-  const config = readConfig();
-  const stores = openStores(config, await connectOperator(config));
-  try {
-    stores.stateVersion.refuse(await stores.stateVersion.read());
+  await withStores(async (stores) => {
     await stores.clock.measure();
     if (options.showValues) await recordAct(stores, "shadow.show");
     if (options.mapping === undefined) await reportWaiting(stores, options);
     else await reportMapping(stores, file, options);
-  } finally {
-    await stores.close();
-  }
+  }, readConfig());
 }
 
 async function reportWaiting(stores: Stores, { json, showValues }: ShadowOptions): Promise<void> {

@@ -2,18 +2,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Command } from "commander";
 import { readConfig } from "../base/config.ts";
-import { connectOperator } from "../base/connect-redis.ts";
 import { printable } from "../base/printable.ts";
 import { UserError } from "../base/user-error.ts";
 import { loadMapping } from "../intake/mapping/load-mapping.ts";
 import { splitSubject } from "../core/event/crm-event.ts";
 import type { Mapping } from "../intake/mapping/mapping.ts";
-import { openStores, type Stores } from "../operate/status/stores.ts";
+import type { Stores } from "../operate/status/stores.ts";
 import { storyOf, type Story } from "../people/history/story.ts";
 import { planSync, pushSync, type SyncPlan } from "../records/sync-one.ts";
 import { readInputs, type PreviewInput } from "../whole/preview/read-records.ts";
 import { recordName, wholeNumber } from "./arguments.ts";
-import { operatorName } from "./operator.ts";
+import { operatorName, withStores } from "./operator.ts";
 import { print, printJson } from "./output.ts";
 
 interface SyncCommandOptions {
@@ -48,40 +47,36 @@ from there. The exit code is 1 when it is rejected, or held for a person.`,
 }
 
 async function sync(name: string, options: SyncCommandOptions): Promise<void> {
-  const { dryRun = false, json, record, showValues, wait } = options;
   const config = readConfig();
-  const stores = openStores(config, await connectOperator(config));
+  await using stack = new AsyncDisposableStack();
   const mapping = await loadMapping(config.MAPPING);
-  try {
-    stores.stateVersion.refuse(await stores.stateVersion.read());
-    const by = await operatorName(stores);
-    const input = record === undefined ? undefined : await inputIn(record, name, mapping);
-    const plan = await planSync(
-      name,
-      { stores, mapping },
-      {
-        input,
-        showValues,
-        async onAsk(crmCode) {
-          // The values of a person are shown: who asks is recorded.
-          if (showValues) await stores.auditActs.record({ act: "relation.show", by, crmCode });
-        },
-      },
-    );
-    if (!json) print(plan.steps.map(linesOf).join("\n"));
-    let story: Story | undefined;
-    if (!dryRun && plan.event !== undefined) {
-      await pushSync(stores, by, plan);
-      story = await follow(stores, plan, mapping, wait * 1000);
-    }
-    if (json) printJson(documentOf(plan, dryRun, story));
-    else print(printable(endOf(dryRun, story)));
-    const bad = story?.fate ?? plan.becomes;
-    if (bad === "rejected" || bad === "held") process.exitCode = 1;
-  } finally {
-    await mapping.close();
-    await stores.close();
+  stack.defer(() => mapping.close());
+  await withStores((stores) => syncWith(name, stores, mapping, options), config);
+}
+
+async function syncWith(
+  name: string,
+  stores: Stores,
+  mapping: Mapping,
+  { dryRun, json, record, showValues, wait }: SyncCommandOptions,
+): Promise<void> {
+  const by = await operatorName(stores);
+  const input = record === undefined ? undefined : await inputIn(record, name, mapping);
+  // The values of a person are shown: who asks is recorded.
+  const onAsk = async (crmCode: string) => {
+    if (showValues) await stores.auditActs.record({ act: "relation.show", by, crmCode });
+  };
+  const plan = await planSync(name, { stores, mapping }, { input, showValues, onAsk });
+  if (!json) print(plan.steps.map(linesOf).join("\n"));
+  let story: Story | undefined;
+  if (dryRun === undefined && plan.event !== undefined) {
+    await pushSync(stores, by, plan);
+    story = await follow(stores, plan, mapping, wait * 1000);
   }
+  if (json) printJson(documentOf(plan, dryRun === true, story));
+  else print(printable(endOf(dryRun === true, story)));
+  const end = story?.fate ?? plan.becomes;
+  if (end === "rejected" || end === "held") process.exitCode = 1;
 }
 
 /** @param name of the record; its object and id, where the file does not tell them. */
