@@ -1,10 +1,19 @@
-/** The list of all records agrees with the status and with the service, while changes flow and the daemon is killed. */
+/**
+ * The list of all records agrees with the status, the certificate and the service, while changes flow and the daemon is
+ * killed; and when a comparison has found what differs, and what is foreign.
+ */
+import { generateKeyPairSync } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
+import { makeCertificate } from "../../src/certify/make.ts";
 import { readStatus } from "../../src/operate/status/status.ts";
 import { countRelations, listRelations } from "../../src/records/list-relations.ts";
 import { startDaemon, startSandbox, waitUntilSettled } from "../support/crmsync.ts";
 import { newRuntime } from "../support/new-runtime.ts";
 import { personEvent } from "../support/person-event.ts";
+import { lines, plant, reconcile, type Fields } from "../support/reconcile.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { envFor } from "../support/tenant-env.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -15,8 +24,12 @@ const codes = (from: number, to: number) =>
   Array.from({ length: to - from }, (_, n) => `p${from + n}`);
 
 test("the numbers are those of the status and of the service, to the unit", async () => {
-  await using sandbox = await startSandbox();
-  const env = envFor(sandbox, { TERMINATE_LIMIT: "1", QUOTA_BURST: "20" });
+  await using dir = await tempDir();
+  await using sandbox = await startSandbox({ db: join(dir.path, "sandbox.sqlite") });
+  const { privateKey } = generateKeyPairSync("ed25519");
+  const CERTIFY_KEY = String(privateKey.export({ format: "pem", type: "pkcs8" }));
+  const limits = { TERMINATE_LIMIT: "1", QUOTA_BURST: "20" };
+  const env = envFor(sandbox, { ...limits, CERTIFY_KEY, DATA_DIR: dir.path });
   const stores = newRuntime(env);
   const counted = async () => {
     const { states } = await countRelations(stores);
@@ -71,4 +84,29 @@ test("the numbers are those of the status and of the service, to the unit", asyn
   const read = await allRelations(stores, { states: ["unknown"] });
   for (const { next } of read) expect(next).toMatch(/^crmsync reads it once more at /);
   expect(end["on the service"] + end.held + end.ended + read.length).toBe(relations.length);
+
+  // Somebody edits one at the service, and adds one: a comparison finds both.
+  const recordOf = (code: string) => (personEvent(code)["data"] as { record: Fields }).record;
+  await plant(dir, [
+    { ...recordOf("p60"), city: "Nancy" },
+    { ...recordOf("OTHER-1"), crmCode: "OTHER-1" },
+  ]);
+  const file = join(dir.path, "crm.ndjson");
+  await writeFile(file, lines([...codes(5, 40), ...codes(50, 200)].map(recordOf)));
+  expect((await reconcile(env, [file])).err).not.toMatch(/^crmsync: /m);
+  const found = await countRelations(stores);
+  const { reconciliation } = await readStatus(stores, "test");
+  const differing = reconciliation.exports.flatMap(({ since }) => since);
+  const { states } = found;
+  expect(states).toMatchObject({ held: 4, rejected: 6, ended: 1, foreign: 1 });
+  expect(states.differing).toBe(differing.reduce((sum, { count }) => sum + count, 0));
+  expect(states.differing).toBeGreaterThan(0);
+  const { certificate } = await makeCertificate(
+    stores,
+    { month: undefined, format: "json", by: "test" },
+    async () => {},
+  );
+  expect(certificate.state).toMatchObject(found);
+  const atService = states["on the service"] + states.foreign + states.held + states.ended;
+  expect(atService + states.unknown).toBe((await sandbox.relations()).size);
 });
