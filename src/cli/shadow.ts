@@ -15,7 +15,7 @@ import { clockTime } from "../operate/status/clock-time.ts";
 import { takeReadings } from "../operate/status/readings.ts";
 import type { Stores } from "../operate/status/stores.ts";
 import { compareMappings, differingRules, type Difference } from "../shadow/compare-mappings.ts";
-import { count, ReportCounts, sharedOf, waitingChanges } from "../shadow/report.ts";
+import { count, eachWaiting, ReportCounts, sharedOf } from "../shadow/report.ts";
 import type { WouldSend } from "../records/would-send.ts";
 import { openReader } from "../whole/preview/service-view.ts";
 import type { FieldChange } from "../whole/preview/preview-one.ts";
@@ -81,13 +81,11 @@ async function reportWaiting(stores: Stores, { json, showValues }: ShadowOptions
   const reader = showValues ? openReader(stores.config, stores) : undefined;
   const counts = new ReportCounts();
   try {
-    const shared = await sharedOf(stores);
-    for await (const one of waitingChanges(shared, reader?.service)) {
+    await eachWaiting(await sharedOf(stores), reader?.service, (one) => {
       counts.add(one);
-      const { since, ...rest } = one;
-      if (json) printJson({ ...rest, since: new Date(since).toISOString() });
+      if (json) printJson({ ...one, since: new Date(one.since).toISOString() });
       else say(changeLines(one));
-    }
+    });
   } finally {
     await reader?.close();
   }

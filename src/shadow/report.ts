@@ -1,16 +1,13 @@
 /** What would be sent of all that waits, record by record, and in numbers: the evidence before SEND is on. */
 import type { OpenService } from "../core/service/open-service.ts";
 import { listPages } from "../core/service/list-pages.ts";
-import type { Page, Relation } from "../core/service/reply.ts";
-import { LANES } from "../core/event/lane.ts";
+import type { Relation } from "../core/service/reply.ts";
 import { UserError } from "../base/user-error.ts";
 import { takeReadings } from "../operate/status/readings.ts";
 import type { Stores } from "../operate/status/stores.ts";
 import { Guards } from "../whole/preview/guards.ts";
+import { listRelations } from "../records/list-relations.ts";
 import { REQUESTS, wouldSend, type Shared, type WouldSend } from "../records/would-send.ts";
-
-/** Records that are read at once. */
-const AT_ONCE = 200;
 
 /** Lists the relations of the service, to show values. */
 export type Lister = Pick<OpenService, "client" | "quota">;
@@ -27,67 +24,42 @@ export async function sharedOf(stores: Stores): Promise<Shared> {
 }
 
 /** @param lister undefined: no request is spent, and no value is shown. */
-export async function* waitingChanges(
+export async function eachWaiting(
   shared: Shared,
   lister: Lister | undefined,
-): AsyncGenerator<WouldSend> {
-  const { heldTerminations, line } = shared.stores;
+  onChange: (one: WouldSend) => void,
+): Promise<void> {
+  const { clock, line, records } = shared.stores;
   const seen = new Set<string>();
-  if (lister !== undefined) yield* listedChanges(shared, lister, seen);
-  for (const pages of [line.codes(LANES), heldTerminations.crmCodes()]) {
-    for await (const codes of pages) {
-      const fresh = codes.filter((code) => !seen.has(code));
-      for (const code of fresh) seen.add(code);
-      yield* ofPage(fresh, shared);
-    }
-  }
-}
-
-/** The changes of relations that the service lists, each beside what it has. */
-async function* listedChanges(
-  shared: Shared,
-  { client, quota }: Lister,
-  seen: Set<string>,
-): AsyncGenerator<WouldSend> {
-  const { stores } = shared;
-  const service = { client, acquire: () => quota.acquire("live"), now: () => stores.clock.now() };
-  const cursors = new Set<string | undefined>([undefined]);
-  for (let cursor: string | undefined, isLast = false; !isLast;) {
-    const page = await listPages<Page>(service, cursor, async (reply) => {
-      if (reply.kind === "throttled") return "again";
-      if (reply.kind === "page") return { ends: reply };
-      throw new UserError(`the service cannot be listed (${reply.kind})`);
+  const tell = async (codes: readonly string[], bodies?: ReadonlyMap<string, Relation>) => {
+    const fresh = codes.filter((code) => !seen.has(code));
+    for (const code of fresh) seen.add(code);
+    const found = fresh.map(async (code) => {
+      const body = bodies?.get(code);
+      return wouldSend(code, await records.read(code), shared, body && (async () => body));
     });
-    cursor = page?.nextCursor;
-    isLast = cursors.has(cursor);
-    cursors.add(cursor);
-    const relations = page?.relations ?? [];
-    const bodies = new Map(relations.map((relation) => [relation.crmCode, relation]));
-    const codes = [...bodies.keys()].filter((code) => !seen.has(code));
-    const places = await stores.line.places(codes);
-    const waiting = codes.filter((_, n) => places[n] !== undefined);
-    for (const code of waiting) seen.add(code);
-    yield* ofPage(waiting, shared, bodies);
+    for (const one of await Promise.all(found)) if (one !== undefined) onChange(one);
+  };
+  if (lister !== undefined) {
+    const acquire = () => lister.quota.acquire("live");
+    const service = { client: lister.client, acquire, now: () => clock.now() };
+    await listPages<never>(service, undefined, async (reply, { isEndless }) => {
+      if (reply.kind === "throttled") return "again";
+      if (reply.kind !== "page" || isEndless)
+        throw new UserError(`the service cannot be listed (${reply.kind})`);
+      const bodies = new Map(reply.relations.map((relation) => [relation.crmCode, relation]));
+      const codes = [...bodies.keys()];
+      const places = await line.places(codes);
+      await tell(
+        codes.filter((_, n) => places[n] !== undefined),
+        bodies,
+      );
+      return "next";
+    });
   }
-}
-
-/** One after the other where the guards count. */
-async function* ofPage(
-  codes: readonly string[],
-  shared: Shared,
-  bodies: ReadonlyMap<string, Relation> = new Map(),
-): AsyncGenerator<WouldSend> {
-  for (let from = 0; from < codes.length; from += AT_ONCE) {
-    const some = codes.slice(from, from + AT_ONCE);
-    const found = await Promise.all(
-      some.map(async (code) => {
-        const body = bodies.get(code);
-        const known = await shared.stores.records.read(code);
-        return wouldSend(code, known, shared, body && (async () => body));
-      }),
-    );
-    yield* found.filter((one) => one !== undefined);
-  }
+  const states = ["waiting", "retrying", "held"] as const;
+  for await (const page of listRelations(shared.stores, { states }))
+    await tell(page.map(({ crmCode = "" }) => crmCode));
 }
 
 /** Counts what passes through. */

@@ -27,7 +27,7 @@ test("the numbers are those of the status and of the service, to the unit", asyn
   await using dir = await tempDir();
   await using sandbox = await startSandbox({ db: join(dir.path, "sandbox.sqlite") });
   const { privateKey } = generateKeyPairSync("ed25519");
-  const CERTIFY_KEY = String(privateKey.export({ format: "pem", type: "pkcs8" }));
+  const CERTIFY_KEY = privateKey.export({ format: "pem", type: "pkcs8" });
   const limits = { TERMINATE_LIMIT: "1", QUOTA_BURST: "20" };
   const env = envFor(sandbox, { ...limits, CERTIFY_KEY, DATA_DIR: dir.path });
   const stores = newRuntime(env);
