@@ -15,7 +15,7 @@ import { clockTime } from "../operate/status/clock-time.ts";
 import { takeReadings } from "../operate/status/readings.ts";
 import type { Stores } from "../operate/status/stores.ts";
 import { compareMappings, differingRules, type Difference } from "../shadow/compare-mappings.ts";
-import { count, eachWaiting, ReportCounts, sharedOf } from "../shadow/report.ts";
+import { eachWaiting, ReportCounts, sharedOf } from "../shadow/report.ts";
 import type { WouldSend } from "../records/would-send.ts";
 import { openReader } from "../whole/preview/service-view.ts";
 import type { FieldChange } from "../whole/preview/preview-one.ts";
@@ -200,24 +200,11 @@ async function compareOver(
   await using stack = new AsyncDisposableStack();
   const snapshot = await openSnapshot(file, stores.config.DATA_DIR);
   stack.defer(() => snapshot.close());
-  const fields: Record<string, number> = {};
-  const kinds: Record<string, number> = {};
-  let [records, differ, codes] = [0, 0, 0];
-  for await (const one of compareMappings(stores, snapshot, [running, next], options)) {
-    records = one.records;
-    const { difference } = one;
-    if (difference === undefined) continue;
-    differ += 1;
-    const [from, to] = difference.kind;
-    if (from !== to) count(kinds, `${from} → ${to}`);
-    else {
-      if (difference.crmCode[0] !== difference.crmCode[1]) codes += 1;
-      for (const { field } of difference.changes) count(fields, field);
-    }
-    if (json) printJson(documentOf(difference, showValues));
-    else say(differenceLines(difference, showValues));
-  }
-  const found = { records, differ, crmCodes: codes, kinds, fields };
+  const found = await compareMappings(stores, snapshot, [running, next], options, (one) => {
+    if (json) printJson(documentOf(one, showValues));
+    else say(differenceLines(one, showValues));
+  });
+  const { crmCodes, differ, fields, kinds, records } = found;
   const numbers = {
     mapping: basename(stores.config.MAPPING),
     newMapping: basename(name),
@@ -232,7 +219,7 @@ async function compareOver(
   say([
     `${differ} of ${counted(records, "record")} differ between ${numbers.mapping} and ${beside}`,
     ...countLines({ "by field": fields, "by result": kinds }),
-    ...(codes > 0 ? [`! ${counted(codes, "record")} would get ${OTHER_CODE}`] : []),
+    ...(crmCodes > 0 ? [`! ${counted(crmCodes, "record")} would get ${OTHER_CODE}`] : []),
   ]);
   return found;
 }

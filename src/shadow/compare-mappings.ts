@@ -10,6 +10,7 @@ import {
   type PlanningView,
 } from "../whole/reconcile/plan-record.ts";
 import { readEvents, type RecordOptions } from "../whole/reconcile/read-events.ts";
+import { count } from "./report.ts";
 
 /** One record that the two mappings do not make the same of. */
 export interface Difference {
@@ -20,18 +21,16 @@ export interface Difference {
   readonly changes: readonly FieldChange[];
 }
 
-export interface Compared {
-  readonly records: number;
-  readonly difference: Difference | undefined;
-}
+type Counts = Record<string, number>;
 
-/** @returns each record in turn; `difference` undefined: both make the same of it. */
-export async function* compareMappings(
+/** @param onDifference called for each record of which they do not make the same */
+export async function compareMappings(
   stores: Stores,
   snapshot: OpenSnapshot,
-  mappings: readonly [Mapping, Mapping],
+  [before, after]: readonly [Mapping, Mapping],
   options: RecordOptions,
-): AsyncGenerator<Compared> {
+  onDifference: (one: Difference) => void,
+) {
   const changed = await stores.crmChecks.readChanged();
   const plan = async function* (mapping: Mapping): AsyncGenerator<PlannedRecord> {
     const view: PlanningView = {
@@ -44,15 +43,24 @@ export async function* compareMappings(
     for await (const event of readEvents(snapshot, mapping, options, snapshot.takenAt))
       yield await planRecord(event, view);
   };
-  const [before, after] = mappings;
   const news = plan(after);
-  let records = 0;
+  const found = { records: 0, differ: 0, crmCodes: 0, kinds: {} as Counts, fields: {} as Counts };
   for await (const old of plan(before)) {
-    const next: IteratorResult<PlannedRecord, unknown> = await news.next();
-    records += 1;
     // Both read the same file: each has a record in each place.
-    yield { records, difference: differenceOf(old, next.value as PlannedRecord) };
+    const next: IteratorResult<PlannedRecord, unknown> = await news.next();
+    found.records += 1;
+    const one = differenceOf(old, next.value as PlannedRecord);
+    if (one === undefined) continue;
+    found.differ += 1;
+    onDifference(one);
+    const [from, to] = one.kind;
+    if (from !== to) count(found.kinds, `${from} → ${to}`);
+    else {
+      if (one.crmCode[0] !== one.crmCode[1]) found.crmCodes += 1;
+      for (const { field } of one.changes) count(found.fields, field);
+    }
   }
+  return found;
 }
 
 /** Names of the rules that differ, as `contact.city`, `contact.when` or `tables`; undefined: one of them is no mapping file. */
