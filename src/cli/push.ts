@@ -45,7 +45,6 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
   const redis = await connectOnce(config);
   const stores = openStores(config, redis);
   const { clock, inbox, keyring, sealing, staged } = stores;
-  await clock.measure();
   const totals = { accepted: 0, duplicates: 0, invalid: 0 };
   let chunk: LineEvent[] = [];
   const memory = new MemoryGate(redis);
@@ -70,6 +69,9 @@ async function push(name: string, { lane, json }: PushOptions): Promise<void> {
     chunk = [];
   };
   try {
+    // No process would take them from here, above all when the state was moved to another Redis.
+    stores.stateVersion.refuse(await stores.stateVersion.read());
+    await clock.measure();
     // Without the key, the events would lie in Redis in plain text.
     const missing = await keyring.missingKey();
     if (missing !== undefined) throw new UnknownKey(missing, sealing.keyIds);

@@ -46,6 +46,7 @@ it("a state of a newer release: no process works on it, and a running one ends",
     ["held", "list"],
     ["status"],
     ["status", "--watch"],
+    ["push", "examples/changes.ndjson"],
   ];
   for (const command of [...commands, ...reading, ["preview", "package.json"]]) {
     const begin = command[0] === "start" ? spawnCrmsync : localCrmsync;
