@@ -115,6 +115,10 @@ it("warns of a Redis that answers before it writes or keeps values, and names a 
   expect((await doctor(sealed)).of("redis slow log")).toBeUndefined();
   await redis.client.config("SET", "slowlog-log-slower-than", "-1");
   expect((await doctor(env)).of("redis slow log")).toBeUndefined();
+  await redis.client.set("{crmsync}:state-version", "overwritten");
+  const overwritten = (await doctor(env)).of("redis");
+  expect(overwritten?.says).toMatch(/^Redis rejects a command \(WRONGTYPE/);
+  expect(overwritten?.remedy).toContain("docs/runbook.md#crmsyncstateunreadable");
   await redis.client.replicaof("127.0.0.1", new URL(primary.url).port);
   // Until it has the primary's data it answers nothing else.
   await expect.poll(() => redis.client.info("replication")).toContain("master_link_status:up");

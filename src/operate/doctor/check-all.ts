@@ -99,6 +99,10 @@ async function openShared(config: Config): Promise<Stores | Check> {
     await stores.close();
     return version;
   } catch (error) {
+    if ((error as Error).name === "ReplyError") {
+      const { says, runbook } = redisTrouble(error);
+      return fail("redis", says, `See ${runbook}. The service was not checked.`);
+    }
     const remedy =
       "Start Redis with its data, or correct REDIS_URL. The service was not checked: no request may be sent without Redis.";
     return fail("redis", (error as Error).message, remedy);
