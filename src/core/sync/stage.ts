@@ -374,7 +374,7 @@ function saysOther(
 }
 
 /** A deletion of one record of the CRM must not end a relation that another one has written. */
-export const isOfOther = (
+const isOfOther = (
   writers: readonly (string | undefined)[],
   { writer }: Pick<StageInput, "writer">,
 ): boolean => writer !== undefined && writers.some((one) => one !== undefined && one !== writer);
