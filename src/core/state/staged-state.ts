@@ -3,7 +3,7 @@
  * reply. Each of these reads the record, lets a reducer (src/core/sync/) make the new one, and writes it in one step.
  */
 import { deadLetterId } from "../sync/dead-letter.ts";
-import { newestOrders } from "../sync/known.ts";
+import { isToRetry, newestOrders } from "../sync/known.ts";
 import type { Change } from "../sync/record.ts";
 import {
   settle,
@@ -14,7 +14,6 @@ import {
   type SettleResult,
   type Take,
   type TakenState,
-  type TakeResult,
 } from "../sync/run.ts";
 import type { RunStep } from "../sync/step.ts";
 import { writtenOf } from "../sync/told.ts";
@@ -31,9 +30,9 @@ import { UnknownKey } from "./sealing.ts";
 import { openEvents, openState } from "./staged-values.ts";
 import { Staging, type StagedStatesOptions } from "./staging.ts";
 import type { StateAge } from "./state-age.ts";
-import { readAll } from "./store.ts";
+import { readAll, type Call } from "./store.ts";
 
-/** Records read in one round trip. */
+/** Records that are put forward in one step. */
 const PAGE = 200;
 /** How long a state that this process cannot open waits before the next try, ms. */
 const KEY_WAIT_MS = 10_000;
@@ -48,48 +47,39 @@ export class StagedStates extends Staging {
     this.#age = options.age;
   }
 
-  /** The changes of these records, in the order given; texts are sealed. */
+  /** The changes of a page of records, in the order given; texts are sealed. */
   async waiting(crmCodes: readonly string[]): Promise<(Change | undefined)[]> {
-    const found: (Change | undefined)[] = [];
-    for (let from = 0; from < crmCodes.length; from += PAGE) {
-      const page = crmCodes.slice(from, from + PAGE);
-      const reads = page.map((crmCode) => ["HGET", this.keys.staged(crmCode), "state"] as const);
-      found.push(...((await readAll(this.redis, reads)) as (string | null)[]).map(changeIn));
-    }
-    return found;
+    const reads = crmCodes.map((crmCode) => ["HGET", this.keys.staged(crmCode), "state"] as const);
+    return ((await readAll(this.redis, reads)) as (string | null)[]).map(changeIn);
   }
 
-  /** The serialised events of each record's change, in the order given; none where there is none. */
-  async events(crmCodes: readonly string[]): Promise<string[][]> {
-    const changes = await this.waiting(crmCodes);
-    const opened = changes.map(async (change, index) => {
-      if (change === undefined) return [];
-      const open = await openEvents(change, crmCodes[index] ?? "", this.sealing);
-      return [...new Set([open.event, open.newestEvent])];
-    });
-    return Promise.all(opened);
+  /** The serialised events of a record's change. */
+  async events(crmCode: string): Promise<string[]> {
+    const [change] = await this.waiting([crmCode]);
+    if (change === undefined) return [];
+    const { event, newestEvent } = await openEvents(change, crmCode, this.sealing);
+    return [...new Set([event, newestEvent])];
   }
 
   /** @param holdMs for how long no other worker may take the record if this process dies now. */
   async take(crmCode: string, token: string, holdMs: number): Promise<Take> {
     const { keptFields, later } = this.keys;
-    const { outcome: taken, written } = await this.records.changeKnown<TakenRecord>(
+    const { outcome, written } = await this.records.changeKnown(
       crmCode,
       [["GET", keptFields]],
       (read) => {
-        const result = take(read, token, holdMs, read);
-        if (result.kind === "taken") return { record: result.record, outcome: { ...result, read } };
-        if (result.kind === "nothing") return unchanged(result);
-        return {
-          record: undefined,
-          outcome: result,
-          calls: [["ZADD", later, "XX", result.until, crmCode]],
-        };
+        const taken = take(read, token, holdMs, read);
+        const outcome = { taken, read };
+        if (taken.kind === "taken") return { record: taken.record, outcome };
+        if (taken.kind === "nothing") return unchanged(outcome);
+        const calls: Call[] = [["ZADD", later, "XX", taken.until, crmCode]];
+        return { record: undefined, outcome, calls };
       },
     );
+    const { read, taken } = outcome;
     if (taken.kind === "nothing") return this.#leave(crmCode);
     if (taken.kind !== "taken") return taken;
-    const { change, read, row } = taken;
+    const { change, row } = taken;
     try {
       const keeps = keepsIn((read.more[0] as string | null) ?? "");
       const open = await openState(change, crmCode, this.sealing, read.now);
@@ -101,14 +91,8 @@ export class StagedStates extends Staging {
       const why = error instanceof UnknownKey ? `sealed with the key ${error.keyId}` : "damaged";
       const failure = `${NOT_OPENED}: ${why}`;
       const retryAt = read.now + KEY_WAIT_MS;
-      const how = {
-        row: "before",
-        finished: false,
-        failure,
-        retryAt,
-        confirm: change.confirm,
-      } as const;
-      await this.#giveBack(crmCode, token, { ...how, ...NOTHING_SENT });
+      const how = { ...NOTHING_SENT, failure, retryAt, confirm: change.confirm };
+      await this.#giveBack(crmCode, token, how);
       throw error;
     }
   }
@@ -157,14 +141,11 @@ export class StagedStates extends Staging {
     // Hundreds of tries that end alike are one step.
     const last = step === undefined || how.finished ? undefined : await history.last({ crmCode });
     const reduce = (read: ReadRecord) => {
-      const { record: settled, result } = settle(read, token, how, read);
+      const { isLate, record: settled, result } = settle(read, token, how, read);
       const notes =
         step === undefined ? [] : history.callsOf({ crmCode }, step, read.now, { last });
       if (result === "lost") {
-        // This write may be older than what was settled meanwhile (Redis went back, or this process stopped for minutes),
-        // and no change waits that would correct it.
-        const isAlone = how.wrote === true && read.staged === undefined;
-        if (isAlone) notes.push(["HSET", this.keys.lost, crmCode, read.now]);
+        if (isLate === true) notes.push(["HSET", this.keys.lost, crmCode, read.now]);
         return { record: settled, outcome: result, calls: notes };
       }
       const isTold = told?.isOn === true;
@@ -195,7 +176,7 @@ export class StagedStates extends Staging {
     for (let from = 0; from < codes.length; from += PAGE) {
       const page = codes.slice(from, from + PAGE);
       const changes = await this.waiting(page);
-      const free = page.filter((_, index) => mayRetry(changes[index]));
+      const free = page.filter((_, index) => isToRetry(changes[index]));
       if (free.length > 0)
         await this.redis.zadd(later, "XX", ...free.flatMap((crmCode) => [now, crmCode]));
     }
@@ -203,16 +184,10 @@ export class StagedStates extends Staging {
   }
 }
 
-type TakenRecord =
-  | (Extract<TakeResult, { kind: "taken" }> & { readonly read: ReadRecord })
-  | Exclude<Take, { kind: "taken" }>;
-
-/** Whether it waits because a try of it has failed. */
-const mayRetry = (change: Change | undefined): boolean =>
-  change?.taken === undefined && change?.tries?.since !== undefined;
-
 /** A state that could not be opened proves nothing. */
-const NOTHING_SENT: Pick<SettleInput, "found" | "keptValues" | "sent"> = {
+const NOTHING_SENT: SettleInput = {
+  row: "before",
+  finished: false,
   found: undefined,
   keptValues: undefined,
   sent: {

@@ -94,6 +94,10 @@ export function isPending(staged: Change | undefined): staged is Change {
   return waits !== undefined && waits.version !== waits.taken?.version;
 }
 
+/** Whether a change waits because a try of it has failed. */
+export const isToRetry = (staged: Change | undefined): boolean =>
+  staged?.taken === undefined && staged?.tries?.since !== undefined;
+
 /** Until when no worker may take the record, because a request may be under way, ms; undefined: one may. */
 export function busyUntil(
   { row, staged }: Pick<KnownRecord, "row" | "staged">,

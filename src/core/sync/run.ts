@@ -173,6 +173,11 @@ export interface SettleInput extends Settlement {
 export interface Ended {
   readonly record: KnownRecord;
   readonly result: SettleResult;
+  /**
+   * Of `lost`: its write may be older than what was settled meanwhile (Redis went back, or this process stopped for
+   * minutes), and no change waits that would correct it.
+   */
+  readonly isLate?: boolean;
 }
 
 /** The one end of a run. */
@@ -180,8 +185,9 @@ export function settle(known: KnownRecord, by: string, how: SettleInput, at: Now
   const { staged: change } = known;
   const taken = change?.taken;
   if (change === undefined || taken?.by !== by) {
-    const row = how.wrote === true ? opened(known.row, at.now + (how.openMs ?? 0)) : known.row;
-    return { record: { ...known, row }, result: "lost" };
+    if (how.wrote !== true) return { record: known, result: "lost" };
+    const row = opened(known.row, at.now + (how.openMs ?? 0));
+    return { record: { ...known, row }, result: "lost", isLate: change === undefined };
   }
   const row = rowAfter(known.row, taken, how, at.now);
   if (change.version !== taken.version) {

@@ -265,10 +265,10 @@ async function* readStaged({ keys, redis, staged }: Stores): AsyncGenerator<Piec
     for await (const waiting of scanSorted(redis, list, PAGE)) {
       const codes = waiting.map(([crmCode]) => crmCode);
       const events = await Promise.all(
-        codes.map((crmCode) => unlessDamaged(staged.events([crmCode]), [])),
+        codes.map((crmCode) => unlessDamaged(staged.events(crmCode), [])),
       );
       for (const [index, crmCode] of codes.entries()) {
-        for (const event of events[index]?.flat() ?? []) {
+        for (const event of events[index] ?? []) {
           yield { place: "staged", id: crmCode, crmCode, subject: subjectIn(jsonIn(event)) };
         }
       }

@@ -83,6 +83,16 @@ describe("cancel", () => {
     expect(cancel(after(steps), before, at(5000)).kind).toBe(kind);
   });
 
+  it("leaves open what a worker that has died may have sent", () => {
+    const proven = { ...NOTHING, row: rowWith({ written: true }) };
+    const known = after([comes(updated("2", bulk)), isTaken()], proven);
+    const open = { uncertain: true, openUntil: T + 1000 + HOLD_MS, written: undefined };
+    for (const row of [known.row, undefined]) {
+      const cancelled = cancel({ ...known, row }, last, at(2000 + HOLD_MS));
+      expect(cancelled).toMatchObject({ kind: "dropped", record: { row: open } });
+    }
+  });
+
   it("forgets its events, so that the import can be sent again", () => {
     const known = after([comes(updated("1", bulk)), comes(deleted("2", bulk))]);
     expect(cancel(known, last, at(5000))).toMatchObject({

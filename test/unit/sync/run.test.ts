@@ -108,8 +108,12 @@ describe("settle", () => {
       result: "lost",
     });
     // Nobody knows which of two requests came last.
-    const { row } = settle(known, "w1", settlement({ wrote: true }), at(90_000)).record;
-    expect(row).toMatchObject({ uncertain: true, openUntil: T + 90_000 });
+    const wrote = settle(known, "w1", settlement({ wrote: true }), at(90_000));
+    expect(wrote.record.row).toMatchObject({ uncertain: true, openUntil: T + 90_000 });
+    expect(wrote.isLate).toBe(false);
+    // Nothing waits that would correct it.
+    const ended = { ...known, staged: undefined };
+    expect(settle(ended, "w1", settlement({ wrote: true }), at(90_000)).isLate).toBe(true);
   });
 
   it.each([

@@ -174,9 +174,14 @@ describe("a change that is on the service, read once more", () => {
   const written = rowOf({ ...body, phoneNumber: "+41 44 123", city: "Bern" }, NOW, marked);
   const before = rowOf({ ...body, phoneNumber: "+41 44 000", city: "Zug" }, NOW, marked);
   const payload = JSON.stringify({ ...body, phoneNumber: "+41 44 123", city: "Bern" });
-  const read = (found: object, why: "late" | "stored", since = NOW - 700_000) => {
+  const read = (
+    found: object,
+    why: "late" | "stored",
+    since = NOW - 700_000,
+    had: LedgerRow = before,
+  ) => {
     const taken = stateAfter({}, { payload, row: { ...written, openUntil: 1, uncertain: true } });
-    const confirm = { why, since, before };
+    const confirm = { why, since, before: had };
     return settleReply(
       { kind: "found", body: { ...body, ...found } },
       fetch,
@@ -207,5 +212,9 @@ describe("a change that is on the service, read once more", () => {
       "confirmed",
     );
     expect(read({ phoneNumber: "+4144123", city: "Zug" }, "stored").end.reason).toBe("not_stored");
+    // The CRM has changed the blanks alone.
+    const own = { phoneNumber: "+4144123", city: "Bern" };
+    const had = rowOf({ ...body, ...own }, NOW, marked);
+    expect(read(own, "stored", undefined, had).end.reason).toBe("confirmed");
   });
 });

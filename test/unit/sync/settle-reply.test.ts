@@ -57,9 +57,13 @@ describe("settleReply", () => {
   it("missing twice: a restoration without fields ends, also while an earlier request is open", () => {
     const unknown = { ...known, exists: undefined, uncertain: true, openUntil: 1 };
     const read: Sendable = { kind: "fetch" };
-    const state = stateAfter({ confirm: "missing" }, { row: unknown });
-    const bare: TakenState = { ...state, payload: undefined, status: "active" };
-    const { end, settlement } = settleReply({ kind: "missing" }, read, bare, context);
+    const answered = (confirm?: "missing") => {
+      const state = stateAfter(confirm === undefined ? {} : { confirm }, { row: unknown });
+      const bare: TakenState = { ...state, payload: undefined, status: "active" };
+      return settleReply({ kind: "missing" }, read, bare, context);
+    };
+    expect(answered().end).toEqual({ finished: false, reason: "missing_once" });
+    const { end, settlement } = answered("missing");
     expect(end).toMatchObject({ outcome: "rejected", reason: "nothing_to_restore" });
     expect(settlement).toMatchObject({ finished: true, dead: true, row: { exists: false } });
   });
