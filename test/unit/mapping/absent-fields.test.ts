@@ -166,3 +166,17 @@ test("a payload that is not whole keeps what it lacks, but for the status", asyn
   }
   expect(await run(false)).toMatchObject({ warnings: [] });
 });
+
+test("a list of several values that lacks one of them is kept where the tenant had it before", async () => {
+  const notUnderstood = async (reason: "no_longer_listed" | "not_in_tenant_list") => {
+    const warning = { field: "service", reason, kind: "a value", value: "silver" } as const;
+    const candidate = { type: "Person", service: ["gold"] };
+    const made = { kind: "mapped", crmCode: "7", candidate, warnings: [warning] };
+    const map = async () => made;
+    const given = { map } as unknown as Mapping;
+    const result = await mapEventRecord(given, contextOf(), BASE, new Map());
+    return result.kind === "mapped" ? result.notUnderstood : result;
+  };
+  expect(await notUnderstood("no_longer_listed")).toEqual(["service"]);
+  expect(await notUnderstood("not_in_tenant_list")).toBeUndefined();
+});
