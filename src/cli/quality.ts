@@ -94,20 +94,18 @@ async function find(
         : undefined;
   stack.defer(() => snapshot?.close());
   const counts = new FlawCounts();
-  const sender = send && (await import("../quality/send.ts"));
-  const byOwner = sender && new sender.FlawsByOwner();
   if (csv) process.stdout.write(csvOf([]));
   for await (const flaw of flawsOf(stores, mapping, snapshot, options)) {
     if (owner !== undefined && flaw.owner !== owner) continue;
-    counts.add(flaw);
-    byOwner?.add(flaw);
+    counts.add(flaw, send);
     if (csv) process.stdout.write(csvLine(cellsOf(flaw)));
     else if (json) printJson(flaw);
   }
   if (!csv && !json) print(textOf(counts).join("\n"));
-  if (!sender || !byOwner) return snapshot?.listing?.remove();
+  if (!send) return snapshot?.listing?.remove();
   const run = once === undefined ? undefined : stores.qualityRuns.run(once);
-  const { failed, sent } = await sender.sendFlaws(config, byOwner, counts, run);
+  const { sendFlaws } = await import("../quality/send.ts");
+  const { failed, sent } = await sendFlaws(config, counts, run);
   for (const { name, why } of failed)
     process.stderr.write(`not sent to ${printable(name)}: ${why}\n`);
   const says = `${counted(sent, "message")} sent`;

@@ -202,14 +202,22 @@ async function ownerOf({ knownRecords, told }: Stores, crmCode: string): Promise
   return (await about.catch(() => undefined))?.owner ?? "";
 }
 
-/** Counts by owner and kind, and by field. */
+/** Flaws in one message; the rest is only counted. */
+const MOST_LISTED = 1000;
+
+/** Counts by owner and kind, and by field; with the first flaws of each owner, where they are to be listed. */
 export class FlawCounts {
+  readonly lists = new Map<string, Flaw[]>();
   readonly owners = new Map<string, Map<FlawKind, number>>();
   readonly fields = new Map<string, number>();
   total = 0;
 
-  add({ field, kind, owner }: Flaw): void {
+  add(flaw: Flaw, isListed = false): void {
+    const { field, kind, owner } = flaw;
     this.total += 1;
+    const list = this.lists.get(owner) ?? [];
+    if (isListed && list.length < MOST_LISTED) list.push(flaw);
+    if (isListed) this.lists.set(owner, list);
     const kinds = this.owners.get(owner) ?? new Map<FlawKind, number>();
     this.owners.set(owner, kinds.set(kind, (kinds.get(kind) ?? 0) + 1));
     const name = `${kind}${field === "" ? "" : `: ${field}`}`;

@@ -5,22 +5,8 @@ import { UserError } from "../base/user-error.ts";
 import { digestOf } from "../core/state/keys.ts";
 import type { QualityRuns } from "../core/state/quality-runs.ts";
 import { openPoster } from "../people/notify/message.ts";
-import type { Flaw, FlawCounts } from "./flaws.ts";
+import type { FlawCounts } from "./flaws.ts";
 import { openMailer, type Told } from "./mail.ts";
-
-/** Flaws in one message; the rest is only counted. */
-const MOST_LISTED = 1000;
-
-/** Collects the flaws of each owner. */
-export class FlawsByOwner {
-  readonly lists = new Map<string, Flaw[]>();
-
-  add(flaw: Flaw): void {
-    const list = this.lists.get(flaw.owner) ?? [];
-    this.lists.set(flaw.owner, list);
-    if (list.length < MOST_LISTED) list.push(flaw);
-  }
-}
 
 /**
  * Sends one message, unless this run has sent it before.
@@ -40,7 +26,6 @@ export interface Sent {
  */
 export async function sendFlaws(
   config: Config,
-  { lists }: FlawsByOwner,
   counts: FlawCounts,
   run: ReturnType<QualityRuns["run"]> | undefined,
 ): Promise<Sent> {
@@ -60,23 +45,16 @@ export async function sendFlaws(
       return told;
     };
   };
-  const isPosted = await post(config, lists, counts, delivery());
-  const isMailed = await mail(config, lists, counts, delivery());
+  const isPosted = await post(config, counts, delivery());
+  const isMailed = await mail(config, counts, delivery());
   if (isPosted || isMailed) return result;
   throw new UserError(
     "there is nowhere to send to: set QUALITY_WEBHOOK, or for mails SMTP_URL, MAIL_FROM and QUALITY_MAIL_TO",
   );
 }
 
-type Lists = FlawsByOwner["lists"];
-
 /** @returns false without QUALITY_WEBHOOK. The numbers of all come last. */
-async function post(
-  config: Config,
-  lists: Lists,
-  counts: FlawCounts,
-  deliver: Deliver,
-): Promise<boolean> {
+async function post(config: Config, counts: FlawCounts, deliver: Deliver): Promise<boolean> {
   const { QUALITY_WEBHOOK: url, QUALITY_WEBHOOK_SECRET: secret } = config.secrets;
   if (url === undefined) return false;
   const poster = openPoster(config, { url, secret });
@@ -86,7 +64,7 @@ async function post(
     const { isRefused, result, says } = await poster.post(randomUUID(), JSON.stringify(message));
     return result === "sent" ? {} : { why: says, isOfAll: !isRefused };
   };
-  for (const [owner, flaws] of lists) {
+  for (const [owner, flaws] of counts.lists) {
     const message = { type: "quality.owner", ...about, owner, counts: numbersOf(owner), flaws };
     const name = `QUALITY_WEBHOOK, about ${owner || "an owner who is not known"}`;
     await deliver(`webhook ${digestOf(owner)}`, name, send(message));
@@ -104,16 +82,11 @@ async function post(
 }
 
 /** @returns false without SMTP_URL. The list of an owner who gets no mail goes to compliance, with the numbers of all. */
-async function mail(
-  config: Config,
-  lists: Lists,
-  counts: FlawCounts,
-  deliver: Deliver,
-): Promise<boolean> {
+async function mail(config: Config, counts: FlawCounts, deliver: Deliver): Promise<boolean> {
   const mailer = openMailer(config);
   if (mailer === undefined) return false;
   const left = new Map<string, string>();
-  for (const [owner, flaws] of lists) {
+  for (const [owner, flaws] of counts.lists) {
     const send = () => mailer.toOwner(owner, counts, flaws);
     const refusal = mailer.refusal(owner);
     const { why } =
@@ -123,7 +96,7 @@ async function mail(
   }
   const endOf = (owner: string): string =>
     left.has(owner) ? `attached, ${left.get(owner)}` : "mailed";
-  const unsent = [...left.keys()].flatMap((owner) => lists.get(owner) ?? []);
+  const unsent = [...left.keys()].flatMap((owner) => counts.lists.get(owner) ?? []);
   await deliver("mail", `${mailer.compliance}, the numbers`, () =>
     mailer.toCompliance(counts, endOf, unsent),
   );

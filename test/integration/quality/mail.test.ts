@@ -9,7 +9,7 @@ import { readOne } from "../../../src/base/redis-reading.ts";
 import { findingsIn } from "../../../src/operate/status/findings.ts";
 import { FlawCounts } from "../../../src/quality/flaws.ts";
 import { checkMail } from "../../../src/quality/mail.ts";
-import { FlawsByOwner, sendFlaws } from "../../../src/quality/send.ts";
+import { sendFlaws } from "../../../src/quality/send.ts";
 import { makeCertificates } from "../../support/certificates.ts";
 import { startChore } from "../../support/chores.ts";
 import { CRM_APIS, standInFor } from "../../support/crm-stand-ins.ts";
@@ -168,11 +168,10 @@ test("beyond this machine nothing is sent without TLS and a certificate that is 
   const list = { ...flaw, reason: "is required", link: "" } as const;
   const whyOf = async (url: string) => {
     const addresses = { MAIL_FROM: "crmsync@firm.example", QUALITY_MAIL_TO: COMPLIANCE };
-    const [counts, byOwner] = [new FlawCounts(), new FlawsByOwner()];
-    counts.add(list);
-    byOwner.add(list);
+    const counts = new FlawCounts();
+    counts.add(list, true);
     const config = readConfig({ ...addresses, SMTP_URL: url });
-    const { failed } = await sendFlaws(config, byOwner, counts, undefined);
+    const { failed } = await sendFlaws(config, counts, undefined);
     return failed[0]?.why;
   };
   expect(await whyOf(`smtp://${at(plain)}`)).toBe("SMTP 500 to STARTTLS");
