@@ -61,11 +61,18 @@ const REASONS: Readonly<Record<DeadReason, string>> = {
 /** Another version of crmsync may have stored one that is not known here. */
 export const reasonText = (reason: DeadReason): string => REASONS[reason] ?? reason;
 
-export const inOurWords = (text: string): string =>
-  WORDS.reduce(
-    (told, [word, ours]) => told.replaceAll(word, ours),
-    text.replaceAll(PROGRAM, "crmsync"),
+/** @param program how a command begins here; of those that no button does, it is left. */
+export function inOurWords(text: string, program = PROGRAM): string {
+  const [before = "", ...commands] = text.split(program);
+  const ours = WORDS.reduce(
+    (told, [word, other]) => told.replaceAll(word, other),
+    [before, ...commands].join("crmsync"),
   );
+  return commands.reduce((told, rest) => {
+    const [verb] = /^ [a-z]+/.exec(rest) ?? [];
+    return verb === undefined ? told : told.replaceAll(`crmsync${verb}`, () => program + verb);
+  }, ours);
+}
 
 const ISO = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)/;
 

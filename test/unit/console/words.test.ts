@@ -28,6 +28,15 @@ test.each([
   expect(inOurWords(says)).toBe(ours);
 });
 
+test("a command that stays is one of the shell beside this process, and others stay away", () => {
+  const program = "npm run crmsync --";
+  const says = (audit: string, dead: string) =>
+    `Some crmsync has lost lines: ${audit} audit verify names them, and ${audit} audit head the end. 2 wait: ${dead}`;
+  expect(inOurWords(says(program, `${program} dead list.`), program)).toBe(
+    says(program, "").replace(/: $/, "."),
+  );
+});
+
 test("times of a sentence are times of the page; what is no time, and all else, is text", () => {
   const shown = told("<b> since 2026-11-27T15:16:00Z and 2026-99-99T99:99:99Z").map(String);
   expect(shown[1]).toContain('<time datetime="2026-11-27T15:16:00.000Z">');
