@@ -135,7 +135,7 @@ async function planIn(request: FastifyRequest, { stores }: ConsolePorts): Promis
     );
   }
   const file = await findPlan(stores.config, { id, at: found.at });
-  if (file === undefined) throw new UserError("the file of this plan is not on this machine");
+  if (file === undefined) throw new UserError("this page does not find the file of this plan");
   return openPlan(file);
 }
 
