@@ -188,9 +188,13 @@ function lastHour({ leftOut, outcomesOfLastHour }: Status): Html {
     ...(updated > 0 ? [`${updated} updated`] : []),
   ];
   const about = html`${rest.length > 0 && html`<p>${rest.map(([name, count]) => `${count} ${ENDED[name] ?? name}`).join(", ")}.</p>`}
-    <p class="${values > 0 ? "warning" : "dim"}">
-      ${values === 0 ? "No value was left out." : `${counted(values, "value was", "values were")} left out, because the mapping could not use them: ${named.join(", ")}${fields.length > named.length ? ", …" : ""}.`}
-    </p>`;
+  ${
+    values > 0 &&
+    html`<p class="warning">
+      ${counted(values, "value was", "values were")} left out, because the mapping could not use
+      them: ${named.join(", ")}${fields.length > named.length && ", …"}.
+    </p>`
+  }`;
   return card("The last hour", written.join(", ") || "Nothing was written", about);
 }
 
