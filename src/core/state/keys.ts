@@ -19,7 +19,7 @@ export const keysOf = (prefix: string) =>
     line: (lane: Lane) => `${prefix}:line:${lane}`,
     /** Sorted set crmCode → when it comes back to its line, ms: a retry, the end of a worker's hold, a read to confirm. */
     later: `${prefix}:line:later`,
-    /** Hash crmCode → since when its change is missing in Redis, ms; until it is staged again. */
+    /** Hash crmCode → since when its change is gone from Redis, or a late write may have replaced it, ms; until it is staged again. */
     lost: `${prefix}:lost`,
     /** Flag: a write was chosen to be read once more within the last hour. */
     spotCheck: `${prefix}:verify:chosen`,

@@ -114,7 +114,7 @@ export class Line extends Store {
     return this.redis.zcard(this.keys.later);
   }
 
-  /** How many records have lost their change, and the hash of the crmCode of one of them. */
+  /** How many records may lack their newest change, and the hash of the crmCode of one of them. */
   lost(): Reading<number> {
     return reading(["hlen", this.keys.lost], Number);
   }
