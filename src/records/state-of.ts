@@ -67,7 +67,7 @@ export function stateOfRow(
 export const notKnownText = (readAt: number | undefined): { why: string; next: string } =>
   readAt === undefined
     ? {
-        why: "a request had no answer, or its row was forgotten",
+        why: "a request had no answer, its row was forgotten, or a list of the service showed another state",
         next: "Its next change, or a comparison of the whole CRM, asks the service.",
       }
     : {
