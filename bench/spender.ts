@@ -6,7 +6,6 @@ import { Redis } from "ioredis";
 import { createServiceClient } from "../src/core/service/client.ts";
 import { createQuota, type QuotaLimits } from "../src/core/quota/quota.ts";
 import type { Lane } from "../src/core/event/lane.ts";
-import { RecordLine } from "./record-line.ts";
 
 export interface Orders {
   readonly redisUrl: string;
@@ -51,7 +50,11 @@ const client = createServiceClient({
   token: () => "token",
   timeoutMs: 30_000,
 });
-const line = new RecordLine(redis, orders.quota);
+/** Undefined: there is always something to send. */
+const line =
+  orders.work === "waiting"
+    ? new (await import("./record-line.ts")).RecordLine(redis, orders.quota)
+    : undefined;
 const stop = new AbortController();
 const running = new Set<Promise<void>>();
 const waits: number[] = [];
@@ -66,20 +69,19 @@ process.on("message", (command: Command) => {
 process.on("disconnect", () => process.exit());
 
 async function spend(): Promise<void> {
-  const isEndless = orders.work === "endless";
-  if (!isEndless && (await line.due()) === 0) return pause();
+  if ((await line?.due()) === 0) return pause();
   if (running.size >= orders.concurrency) return Promise.race(running);
   const asked = performance.now();
   const permit = await quota.acquire(orders.lane, stop.signal);
   waits.push(performance.now() - asked);
   // Another process may have been faster.
-  const taken = isEndless ? undefined : await line.take();
-  if (!isEndless && taken === undefined) return permit.cancel();
+  const taken = await line?.take();
+  if (line !== undefined && taken === undefined) return permit.cancel();
   const record = taken?.crmCode ?? "record";
   const takenAt = Date.now();
   const run = client.get(permit, record).then(async (reply) => {
     const isSent = reply.kind === "found";
-    if (taken !== undefined) await line.settle(taken, isSent);
+    if (taken !== undefined) await line?.settle(taken, isSent);
     running.delete(run);
     if (isSent) send({ served: record, takenAt, doneAt: Date.now() });
   });
