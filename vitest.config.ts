@@ -10,12 +10,22 @@ process.env["NODE_COMPILE_CACHE"] ??= join(tmpdir(), "crmsync-compile-cache");
 /** Short files that take long: without the times of a former run, Vitest begins with the largest files. */
 const LONGEST = [
   "chaos/chaos",
+  "chaos/record-states",
   "e2e/demo",
   "e2e/false-rejections",
+  "e2e/pull",
+  "e2e/reconcile",
+  "e2e/weak-evidence",
   "integration/ops/rules",
+  "integration/property/any-schedule",
   "long/docs-commands",
+  "long/large-events",
+  "long/mapping-tenant-lists",
   "long/quota/exactness",
   "long/quota/freshness",
+  "long/reconcile",
+  "long/reconcile-plans",
+  "long/soak",
 ];
 
 class LongestFirst extends BaseSequencer {

@@ -16,7 +16,7 @@ const BLOCKS = PAGES.filter((page) => page !== "docs/operate.md")
   .filter(({ section }) => section !== MAPPING_WAS_WRONG);
 
 it("every command of the pages works on the daemon that the README starts", async () => {
-  await using machine = await createMachine();
+  await using machine = await createMachine({}, { isLocal: true });
   const start = blocksOf("README.md").find(({ text }) => text.includes("start -- --sandbox"));
   const settings = {
     HTTP_PORT: String(machine.portFor(8080)),
@@ -57,7 +57,7 @@ objects:
 
 it("docs/runbook.md: a mapping that was wrong is corrected, and its dead letters pass", async () => {
   await using sandbox = await startSandbox();
-  await using machine = await createMachine({ crmsync: startDaemon });
+  await using machine = await createMachine({ crmsync: startDaemon }, { isLocal: true });
   const mapping = join(machine.home, "mapping.yaml");
   await writeFile(mapping, MAPPING);
   await machine.writeEnv({

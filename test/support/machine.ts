@@ -59,7 +59,10 @@ export async function createMachine(
   const control = stack.use(
     await serveControl(async (first, second, body) => {
       if (first !== "crmsync") return supervisor.systemctl(first, second).then(() => "");
-      return runLocally(body.split("\0").slice(0, -1), await readEnv(), at("home"));
+      const [count, ...rest] = body.split("\0");
+      const args = rest.slice(0, Number(count));
+      const variables = rest.slice(args.length).map((text) => text.split(/=(.*)/s, 2));
+      return runLocally(args, Object.fromEntries(variables) as Env, at("home"));
     }),
   );
   await writePrograms(at("bin"), { envFile: at(ENV_FILE), controlUrl: control.url, isLocal });
@@ -151,7 +154,7 @@ async function writePrograms(
   const crmsync = `"${process.execPath}" "${join(ROOT, "src/cli/main.ts")}"`;
   const programs = {
     crmsync: isLocal
-      ? `printf '%s\\0' "$@" | PATH="\${PATH#*:}" curl --fail-with-body -sS --data-binary @- "${controlUrl}/crmsync"`
+      ? `set -a; . "${envFile}"; { printf '%s\\0' "$#" "$@"; env -0; } | PATH="\${PATH#*:}" curl --fail-with-body -sS --data-binary @- "${controlUrl}/crmsync"`
       : `set -a; . "${envFile}"; exec ${crmsync} "$@"`,
     // As the scripts of package.json, here without a checkout.
     npm: `
