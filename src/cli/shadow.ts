@@ -126,7 +126,7 @@ const valueLines = (changes: readonly FieldChange[] = []): string[] =>
 
 const shown = (value: unknown): string => (value === undefined ? "–" : JSON.stringify(value));
 
-/** A line of each that has any, the most frequent first. */
+/** A line of each that has some, the most frequent first. */
 const countLines = (lists: Readonly<Record<string, Readonly<Record<string, number>>>>): string[] =>
   Object.entries(lists).flatMap(([label, counts]) => {
     const some = Object.entries(counts).filter(([, number]) => number > 0);
